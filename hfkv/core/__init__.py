@@ -1,0 +1,1 @@
+"""The pure core: bytes and dicts in, dataclasses out; no I/O."""

@@ -1,0 +1,1 @@
+"""Where files come from: the Hub, a folder, a file, a snapshot."""

@@ -1,0 +1,1 @@
+"""One file per engine: what it keeps, rounds and reserves."""

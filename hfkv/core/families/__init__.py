@@ -1,0 +1,1 @@
+"""What a config file does not say, one row per family."""
