@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from typing import Any
 
+from hfkv.core.config import Config, Log, known_model_types
+from hfkv.core.descend import decoder_part
+from hfkv.core.dtypes import config_dtype
+from hfkv.core.families.encoder_decoder import CROSSING, add_cross, source_positions
+from hfkv.core.families.family import Family, read_layers
+from hfkv.core.families.registry import family_of
+from hfkv.core.files import ModelFiles
 from hfkv.core.readings import Confidence, Reading
-from hfkv.core.stores import Layer
+from hfkv.core.stores import Fixed, Grows, Layer, LayerKind, Role
+from hfkv.errors import MalformedError, UnsupportedError
 
-__all__ = ["Architecture", "Experts"]
+__all__ = ["Architecture", "Experts", "read_architecture"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,9 +34,13 @@ class Architecture:
 
     `kind` is decoder, encoder-decoder, encoder or other. Head counts and dims are None
     where they differ by layer or do not exist. `attention` is MHA, MQA, GQA, MLA, mixed or
-    none. `source_tokens` is how many positions cross-attention holds (0: none).
-    `layers` is empty when `confidence` is UNKNOWN; `doubts` are sentences that explain any
-    confidence below DECLARED; `unread` are suspicious keys nobody read.
+    none. `source_tokens` is how many positions cross-attention holds: 0 when there is no
+    cross-attention, None when nothing states it. `simple` holds what the simple formula
+    would multiply: (layers, KV heads, head_dim). `text_model_type` is the decoder's own;
+    `broadcast_heads` is Falcon's `new_decoder_architecture`, which transformers caches
+    wide. `layers` is empty when `confidence` is
+    UNKNOWN; `doubts` are sentences that explain any confidence below DECLARED; `unread`
+    are suspicious keys nobody read.
     """
 
     class_name: str | None
@@ -49,8 +63,251 @@ class Architecture:
     experts: Experts | None = None
     compute_dtype: str | None = None
     compute_dtype_source: str = "unknown"
-    source_tokens: int = 0
+    source_tokens: int | None = 0
+    simple: tuple[int, int, int] | None = None
     mtp_layers: int = 0
     tie_word_embeddings: bool | None = None
+    text_model_type: str | None = None
+    broadcast_heads: bool = False
     readings: tuple[Reading, ...] = ()
     unread: tuple[str, ...] = ()
+
+
+# Keys that, unread in an unknown model type, may mean memory the generic reading missed.
+_SUSPICIOUS = re.compile(
+    r"mamba|ssm|(^|_)state(_|$)|conv_kernel|conv1d|multi_query|recurr|v_head_dim|kv_lora|linear_attn"
+    r"|lightning|retention|rwkv|hybrid|sliding|window|index_topk|attn_type|attention_type"
+    r"|layer_pattern|kv_shar|cla_share|cross_layer|chunk_size|local_attention|block_types"
+    r"|global_attn|attn_layer"
+)
+# … except these, which never change a cache.
+_HARMLESS = frozenset({"chunk_size_feed_forward", "output_hidden_states", "initializer_range"})
+
+_ENCODER_HEADS = ("ForMaskedLM", "ForQuestionAnswering", "ForImageClassification")
+
+
+def read_architecture(files: ModelFiles) -> Architecture:
+    """Read the architecture from config.json; never raises UnsupportedError.
+
+    A config that cannot be read honestly gives confidence UNKNOWN, no layers and a doubt
+    that says why. Raises MalformedError for a config that contradicts itself or JSON types
+    that make no sense.
+    """
+    if files.config is None:
+        return _unknown("there is no config.json to read", Config({}), None)
+    root = Config(files.config, log=Log())
+    text = decoder_part(root)
+    family = family_of(text.model_type)
+    if family is not None and family.aliases:
+        text = text.spelled(family.aliases)
+    try:
+        layers = _layers(root, text, family)
+    except UnsupportedError as error:
+        return _unknown(str(error), root, text, hint=error.hint)
+    return _known(root, text, family, layers)
+
+
+def _layers(root: Config, text: Config, family: Family | None) -> tuple[Layer, ...]:
+    if root.model_type in CROSSING:
+        return add_cross(text, family)
+    if family is None and text.model_type not in known_model_types() and _encodes(root):
+        return (Layer(kind=LayerKind.NONE),) * (text.positive("num_hidden_layers") or 1)
+    return read_layers(text, family)
+
+
+def _encodes(root: Config) -> bool:
+    name = _class_name(root) or ""
+    return name.endswith(_ENCODER_HEADS)
+
+
+def _class_name(root: Config) -> str | None:
+    names = root.values.get("architectures")
+    if isinstance(names, list) and names and isinstance(names[0], str):
+        return names[0]
+    return None
+
+
+def _known(
+    root: Config, text: Config, family: Family | None, layers: tuple[Layer, ...]
+) -> Architecture:
+    stores = [layer.attention for layer in layers if layer.attention]
+    crossing = any(s.role is Role.CROSS for layer in layers for s in layer.stores)
+    known = family is not None or text.model_type in known_model_types()
+    unread = () if known else _unread(text)
+    confidence = Confidence.DECLARED if known else Confidence.INFERRED
+    dtype, dtype_source = _compute_dtype(root, text)
+    latent = bool(stores) and all(s.role is Role.LATENT for s in stores)
+    return Architecture(
+        class_name=_class_name(root),
+        model_type=root.model_type,
+        family=family.name if family else (text.model_type if known else None),
+        kind=_kind(family, layers, crossing=crossing),
+        layers=layers,
+        num_hidden_layers=len(layers),
+        hidden_size=text.positive("hidden_size"),
+        vocab_size=text.positive("vocab_size") or root.positive("vocab_size"),
+        max_context=_max_context(root, text),
+        num_attention_heads=_same({x.heads for x in layers if x.heads}),
+        num_key_value_heads=text.positive("num_key_value_heads")
+        if latent
+        else _same({s.heads or 1 for s in stores}),
+        head_dim=None if latent else _same({s.key for s in stores}),
+        v_head_dim=text.positive("v_head_dim") if latent else _same({s.value for s in stores}),
+        sliding_window=_same({s.window for s in stores if s.window and not s.chunked}),
+        attention=_attention_name(layers),
+        confidence=Confidence.DOUBTFUL if unread else confidence,
+        doubts=_doubts(text, unread, known=known),
+        experts=_experts(text),
+        compute_dtype=dtype,
+        compute_dtype_source=dtype_source,
+        source_tokens=source_positions(root, text) if crossing else 0,
+        simple=_simple(text, len(layers)),
+        mtp_layers=text.positive("num_mtp_layers") or 0,
+        tie_word_embeddings=_tied(root, text),
+        text_model_type=text.model_type,
+        broadcast_heads=text.raw("new_decoder_architecture") is True,
+        readings=tuple(text.log.readings.values()),
+        unread=unread,
+    )
+
+
+def _same(values: set[Any]) -> Any | None:
+    """Return the only value of a set, None when there are none or several."""
+    return next(iter(values)) if len(values) == 1 else None
+
+
+def _kind(family: Family | None, layers: tuple[Layer, ...], *, crossing: bool) -> str:
+    if not any(layer.stores for layer in layers):
+        return "encoder" if family is None or family.kind == "encoder" else "other"
+    wholly = crossing and not any(layer.kind is LayerKind.CROSS for layer in layers)
+    return "encoder-decoder" if wholly else "decoder"
+
+
+def _max_context(root: Config, text: Config) -> int | None:
+    """Return the longest context the config states, in tokens."""
+    if text.model_type == "whisper":
+        return text.positive("max_target_positions")
+    return text.positive("max_context") or root.positive("max_context")
+
+
+def _attention_name(layers: tuple[Layer, ...]) -> str:
+    names = set()
+    for layer in layers:
+        for store in layer.stores:
+            if isinstance(store, Fixed) or store.role not in (Role.KV, Role.LATENT, Role.CROSS):
+                continue
+            names.add(_sharing(layer, store))
+    return (_same(names) or "mixed") if names else "none"
+
+
+def _sharing(layer: Layer, store: Grows) -> str:
+    if store.role is Role.LATENT:
+        return "MLA"
+    heads = store.heads or 1
+    if heads == layer.heads:
+        return "MHA"
+    return "MQA" if heads == 1 else "GQA"
+
+
+def _experts(text: Config) -> Experts | None:
+    total, active = _largest(text, "num_experts"), _largest(text, "num_experts_per_tok")
+    return Experts(total=total, active=active) if total and total > 1 else None
+
+
+def _largest(text: Config, name: str) -> int | None:
+    """Return a count that some families list per layer (Hunyuan), as its maximum."""
+    value = text.raw(name)
+    if isinstance(value, list):
+        return max(text.counts(name) or [0]) or None
+    return text.positive(name)
+
+
+def _compute_dtype(root: Config, text: Config) -> tuple[str | None, str]:
+    """Return the dtype the model computes in: outer key, then nested."""
+    for part in (root, text):
+        value = part.given("dtype")
+        found = config_dtype(value, where=part.where("dtype"))
+        if found is not None:
+            key = next(k for k in part.spellings("dtype") if part.values.get(k) is not None)
+            return found.name, part.where(key)
+    return None, "unknown"
+
+
+def _tied(root: Config, text: Config) -> bool | None:
+    for part in (root, text):
+        value = part.values.get("tie_word_embeddings")
+        if isinstance(value, bool):
+            return value
+    value = text.defaults.get("tie_word_embeddings")
+    return value if isinstance(value, bool) else None
+
+
+def _simple(text: Config, layers: int) -> tuple[int, int, int] | None:
+    """Return what most calculators would multiply: layers, KV heads, head_dim."""
+    heads = text.raw("num_attention_heads")
+    heads = heads if isinstance(heads, int) and heads > 0 else None
+    raw_kv = text.raw("num_key_value_heads")
+    kv_heads = raw_kv if isinstance(raw_kv, int) and raw_kv > 0 else heads
+    dim, hidden = text.raw("head_dim"), text.positive("hidden_size")
+    if not isinstance(dim, int) or dim <= 0:
+        dim = hidden // heads if hidden and heads else None
+    count = text.raw("num_hidden_layers")
+    count = count if isinstance(count, int) and 0 < count <= 10_000 else layers
+    return (count, kv_heads, dim) if kv_heads and dim else None
+
+
+def _unread(text: Config) -> tuple[str, ...]:
+    """Return keys of an unknown model type that look like memory and that nobody read."""
+    found = []
+    for key, value in text.values.items():
+        if value in (None, False, 0) or isinstance(value, dict) or key in _HARMLESS:
+            continue
+        if text.path + key not in text.log.seen and _SUSPICIOUS.search(key):
+            found.append(text.path + key)
+    return tuple(sorted(found)[:20])
+
+
+def _doubts(text: Config, unread: tuple[str, ...], *, known: bool) -> tuple[str, ...]:
+    if known:
+        return ()
+    name = text.model_type or "without a name"
+    first = f"model_type {name:.60} is unknown; it was read as ordinary attention"
+    if not unread:
+        return (first,)
+    keys = ", ".join(f"{key:.60}" for key in unread[:5])
+    return (first, f"these keys look like memory and were not understood: {keys}")
+
+
+def _unknown(
+    reason: str, root: Config, text: Config | None, *, hint: str | None = None
+) -> Architecture:
+    part = text or root
+    return Architecture(
+        class_name=_class_name(root),
+        model_type=root.model_type,
+        family=None,
+        kind="other",
+        layers=(),
+        num_hidden_layers=None,
+        hidden_size=_quietly(part, "hidden_size"),
+        vocab_size=_quietly(part, "vocab_size"),
+        max_context=_quietly(part, "max_context"),
+        num_attention_heads=None,
+        num_key_value_heads=None,
+        head_dim=None,
+        v_head_dim=None,
+        sliding_window=None,
+        attention="none",
+        confidence=Confidence.UNKNOWN,
+        doubts=(reason,) if hint is None else (reason, hint),
+        source_tokens=None,
+        readings=tuple(part.log.readings.values()),
+    )
+
+
+def _quietly(part: Config, name: str) -> int | None:
+    """Return a count that is only shown, None when it makes no sense."""
+    try:
+        return part.positive(name)
+    except MalformedError:
+        return None

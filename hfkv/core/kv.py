@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
+from fractions import Fraction
 
-__all__ = ["Component", "KVReport", "PerGpu", "SimpleFormula"]
+from hfkv.core.architecture import Architecture
+from hfkv.core.engines.engine import Engine
+from hfkv.core.precision import Precision
+from hfkv.core.simple import SimpleFormula, simple_formula
+from hfkv.core.stores import Fixed, Grows, Role, Store
+from hfkv.core.workload import Workload
+from hfkv.errors import UnsupportedError
+
+__all__ = ["Component", "KVReport", "PerGpu", "layer_bytes", "measure", "size_cache"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,15 +39,6 @@ class Component:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SimpleFormula:
-    """2·L·Hkv·D·T·B·S beside the truth; `why_not` are sentences."""
-
-    applies: bool
-    bytes: int | None
-    why_not: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PerGpu:
     """Bytes of one sequence on one rank: needed, reserved at start-up, held while decoding."""
 
@@ -50,8 +51,9 @@ class PerGpu:
 class KVReport:
     """The cache of `sequences` sequences of `tokens` tokens, in bytes.
 
-    `bytes_per_token` is what one more token costs a sequence that is already `tokens` long;
-    `fixed_bytes_per_sequence` is what a sequence costs whatever its length.
+    `bytes_per_token` is what one more token costs a sequence that is already `tokens` long
+    (averaged over a compression ratio); `fixed_bytes_per_sequence` is what a sequence costs
+    whatever its length. With `--seq-lens`, `tokens` is the longest and `bytes` the sum.
     """
 
     tokens: int
@@ -66,3 +68,190 @@ class KVReport:
     components: tuple[Component, ...]
     simple_formula: SimpleFormula
     per_gpu: PerGpu
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sizer:
+    """What the arithmetic needs besides a store and a length."""
+
+    precision: Precision
+    source_tokens: int
+
+    def slots(self, store: Store, tokens: int) -> int:
+        if isinstance(store, Fixed):
+            return 1
+        return store.slots(self.source_tokens if store.role is Role.CROSS else tokens)
+
+    def slot_bytes(self, store: Store, tp: int = 1) -> int:
+        """Return bytes of one entry on one rank; fewer heads than ranks are replicated."""
+        elements = store.elements
+        if store.heads is not None and tp > 1:
+            elements = elements // store.heads * -(-store.heads // tp)
+        return self.precision.of(store).size(elements)
+
+    def size(self, store: Store, tokens: int, tp: int = 1) -> int:
+        return self.slots(store, tokens) * self.slot_bytes(store, tp)
+
+
+def _stores(arch: Architecture, engine: Engine) -> list[tuple[Store, ...]]:
+    return [engine.adapt(arch, i, layer) for i, layer in enumerate(arch.layers)]
+
+
+def _sizer(arch: Architecture, workload: Workload, precision: Precision) -> _Sizer:
+    source = arch.source_tokens if workload.source_tokens is None else workload.source_tokens
+    if source is None:
+        raise UnsupportedError(
+            "nothing states how many source positions cross-attention holds",
+            hint="say how many with --source-tokens",
+            code="source-tokens",
+        )
+    return _Sizer(precision=precision, source_tokens=source)
+
+
+def layer_bytes(
+    arch: Architecture,
+    workload: Workload,
+    engine: Engine,
+    precision: Precision,
+    *,
+    tokens: int,
+) -> list[int]:
+    """Return what each layer holds for one sequence of `tokens`, in bytes."""
+    sizer = _sizer(arch, workload, precision)
+    return [sum(sizer.size(store, tokens) for store in stores) for stores in _stores(arch, engine)]
+
+
+def _stages(count: int, pp: int) -> list[range]:
+    """Return the layers of each pipeline stage, the way vLLM cuts them.
+
+    What does not divide goes to the stages before the last one, which has the head.
+    Source: vLLM 0.32 distributed/utils.py, get_pp_indices.
+    """
+    sizes = [count // pp] * pp
+    for i in range(count % pp):
+        sizes[-(i + 2) if pp > 1 else 0] += 1
+    starts = [sum(sizes[:i]) for i in range(pp)]
+    return [range(start, start + size) for start, size in zip(starts, sizes, strict=True)]
+
+
+def measure(
+    arch: Architecture,
+    workload: Workload,
+    engine: Engine,
+    precision: Precision,
+    *,
+    tokens: int,
+    tp: int = 1,
+    pp: int = 1,
+) -> int:
+    """Return the bytes of one sequence of `tokens` on the most loaded rank."""
+    sizer = _sizer(arch, workload, precision)
+    stores = _stores(arch, engine)
+    loads = []
+    for stage in _stages(len(stores), pp):
+        alike = Counter(store for i in stage for store in stores[i])
+        loads.append(sum(n * sizer.size(store, tokens, tp) for store, n in alike.items()))
+    return max(loads, default=0)
+
+
+_NAMES = {
+    Role.KV: "keys and values",
+    Role.LATENT: "latent vector",
+    Role.INDEX: "index keys",
+    Role.CROSS: "cross-attention",
+    Role.STATE: "recurrent state",
+    Role.CONV: "convolution state",
+}
+
+
+def _growth(store: Store, sizer: _Sizer) -> tuple[str, int | None]:
+    if isinstance(store, Fixed):
+        return "fixed", None
+    if store.role is Role.CROSS:
+        return "source", sizer.source_tokens
+    if store.window is not None:
+        return ("chunk" if store.chunked else "window"), store.window
+    if store.stride > 1:
+        return "ratio", store.stride
+    return "token", None
+
+
+def _component(store: Store, layers: int, sizer: _Sizer, tokens: int) -> Component:
+    growth, limit = _growth(store, sizer)
+    slots, slot = sizer.slots(store, tokens), sizer.slot_bytes(store)
+    name = _NAMES[store.role]
+    if isinstance(store, Grows) and growth in ("window", "chunk", "ratio"):
+        name = f"{name}, {'1 in' if growth == 'ratio' else growth} {limit}"
+    return Component(
+        name=name,
+        layers=layers,
+        growth=growth,
+        limit=limit,
+        elements_per_slot=store.elements,
+        dtype=sizer.precision.of(store).name,
+        bytes_per_slot=slot,
+        slots=slots,
+        bytes=layers * slots * slot,
+        shards_by_heads=store.heads,
+    )
+
+
+def _marginal(components: tuple[Component, ...]) -> int:
+    """Return what one more token costs: stores that still grow, averaged over a ratio."""
+    total = Fraction(0)
+    for part in components:
+        if part.growth == "token" or (
+            part.growth in ("window", "chunk") and part.slots < (part.limit or 0)
+        ):
+            total += part.layers * part.bytes_per_slot
+        elif part.growth == "ratio":
+            total += Fraction(part.layers * part.bytes_per_slot, part.limit or 1)
+    return int(total)
+
+
+def size_cache(
+    arch: Architecture,
+    workload: Workload,
+    engine: Engine,
+    precision: Precision,
+    *,
+    tokens: int,
+    per_gpu: PerGpu | None = None,
+) -> KVReport:
+    """Size the cache of a workload whose sequences are `tokens` long (or `seq_lens`).
+
+    Raises UnsupportedError when a length that matters is stated nowhere, UsageError when
+    the cache format cannot hold a row.
+    """
+    sizer = _sizer(arch, workload, precision)
+    stores = _stores(arch, engine)
+    alike = Counter(store for layer in stores for store in layer)
+    components = tuple(_component(s, n, sizer, tokens) for s, n in alike.items())
+    one = sum(part.bytes for part in components)
+    lengths = workload.seq_lens
+    total = one * workload.sequences
+    if lengths:
+        total = sum(n * sizer.size(s, t) for t in lengths for s, n in alike.items())
+    return KVReport(
+        tokens=tokens,
+        sequences=len(lengths) or workload.sequences,
+        dtype=precision.cache.name,
+        dtype_source=precision.cache_source,
+        engine=engine.name,
+        bytes=total,
+        bytes_per_sequence=one,
+        bytes_per_token=_marginal(components),
+        fixed_bytes_per_sequence=sum(
+            part.bytes for part in components if part.growth in ("fixed", "source")
+        ),
+        components=components,
+        simple_formula=simple_formula(
+            arch, stores, precision.cache, lengths or (tokens,) * workload.sequences
+        ),
+        per_gpu=per_gpu
+        or PerGpu(
+            ideal_bytes_per_sequence=one,
+            admission_bytes_per_sequence=one,
+            steady_bytes_per_sequence=one,
+        ),
+    )

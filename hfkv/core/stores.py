@@ -49,6 +49,7 @@ class Grows:
     (MLA latents, index keys), which every rank keeps whole. `stride` r keeps one entry per
     r tokens. `chunked` says that the window restarts every `window` tokens instead of
     sliding. A store with role CROSS grows with source positions, not with text tokens.
+    `modulo` r keeps only the tokens since the last multiple of r (a compressor's buffer).
     `dtype` is set only where the store has a format of its own, else the cache's is used.
     """
 
@@ -58,6 +59,7 @@ class Grows:
     window: int | None = None
     chunked: bool = False
     stride: int = 1
+    modulo: int | None = None
     role: Role = Role.KV
     dtype: str | None = None
 
@@ -68,6 +70,8 @@ class Grows:
 
     def slots(self, tokens: int) -> int:
         """Return how many entries a sequence of `tokens` keeps."""
+        if self.modulo is not None:
+            return tokens % self.modulo
         kept = tokens if self.window is None else min(tokens, self.window)
         return kept // self.stride
 

@@ -1,0 +1,107 @@
+"""The simple formula, 2·L·Hkv·D·T·B·S, and every reason why it may not apply.
+
+It applies when each layer holds exactly one store that grows with every token, with the
+same heads and dims on all layers and keys as wide as values. Nothing here is a list of
+models: the reasons follow from the stores.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hfkv.core.architecture import Architecture
+from hfkv.core.dtypes import DType
+from hfkv.core.stores import Fixed, Grows, Role, Store
+from hfkv.errors import UsageError
+
+__all__ = ["SimpleFormula", "simple_formula"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimpleFormula:
+    """2·L·Hkv·D·T·B·S beside the truth; `why_not` are sentences, `codes` name them."""
+
+    applies: bool
+    bytes: int | None
+    why_not: tuple[str, ...] = ()
+    codes: tuple[str, ...] = ()
+
+
+def _grows(stores: list[tuple[Store, ...]], *roles: Role) -> list[Grows]:
+    return [s for layer in stores for s in layer if isinstance(s, Grows) and s.role in roles]
+
+
+def _reasons(stores: list[tuple[Store, ...]], longest: int) -> list[tuple[str, str]]:
+    """Return (code, sentence) for everything that breaks the formula."""
+    flat = [s for layer in stores for s in layer]
+    kept = _grows(stores, Role.KV)
+    empty = sum(1 for layer in stores if not layer)
+    found: list[tuple[str, str]] = []
+    if not flat:
+        return [("encoder-only", "no layer keeps anything between tokens")]
+    latent = _grows(stores, Role.LATENT)
+    if latent:
+        found.append(
+            ("mla", f"{len(latent)} layers keep one latent vector instead of keys and values")
+        )
+    found += _window_reasons(kept + latent, longest)
+    if any(s.stride > 1 for s in _grows(stores, Role.KV)):
+        found.append(("compressed", "some layers keep one entry for several tokens"))
+    if _grows(stores, Role.INDEX):
+        found.append(("sparse-index", "sparse attention keeps index keys beside the cache"))
+    if _grows(stores, Role.CROSS):
+        found.append(("cross-attention", "cross-attention keeps source positions, not text"))
+    fixed = sum(1 for layer in stores if any(isinstance(s, Fixed) for s in layer))
+    if fixed:
+        found.append(("hybrid", f"{fixed} of {len(stores)} layers keep a state of fixed size"))
+    if empty:
+        found.append(("empty-layers", f"{empty} of {len(stores)} layers keep nothing"))
+    if len({(s.heads, s.key, s.value) for s in kept}) > 1:
+        found.append(("variable-heads", "KV heads or head dims differ between layers"))
+    if any(s.value != s.key and s.stride == 1 and s.window is None for s in kept):
+        found.append(("k-ne-v", "keys and values differ in width"))
+    return found
+
+
+def _window_reasons(kept: list[Grows], longest: int) -> list[tuple[str, str]]:
+    limited = [s for s in kept if s.window is not None and s.window < longest]
+    found = []
+    for chunked, code, word in (
+        (False, "sliding-window", "window"),
+        (True, "chunked-attention", "chunk"),
+    ):
+        limits = sorted({s.window for s in limited if s.chunked is chunked and s.window})
+        if limits:
+            count = sum(1 for s in limited if s.chunked is chunked)
+            sizes = " or ".join(f"{n:,}" for n in limits)
+            found.append((code, f"{count} layers keep at most a {word} of {sizes} tokens"))
+    return found
+
+
+def _naive(
+    inputs: tuple[int, int, int] | None, dtype: DType, lengths: tuple[int, ...]
+) -> int | None:
+    if inputs is None:
+        return None
+    layers, heads, dim = inputs
+    try:
+        return dtype.size(2 * layers * heads * dim) * sum(lengths)
+    except UsageError:
+        return None
+
+
+def simple_formula(
+    arch: Architecture, stores: list[tuple[Store, ...]], dtype: DType, lengths: tuple[int, ...]
+) -> SimpleFormula:
+    """Compare the formula with what the stores say, for sequences of these lengths."""
+    reasons = _reasons(stores, max(lengths, default=0))
+    if reasons:
+        return SimpleFormula(
+            applies=False,
+            bytes=_naive(arch.simple, dtype, lengths),
+            why_not=tuple(sentence for _code, sentence in reasons),
+            codes=tuple(code for code, _sentence in reasons),
+        )
+    first = _grows(stores, Role.KV)[0]
+    inputs = (len(stores), first.heads or 1, first.key)
+    return SimpleFormula(applies=True, bytes=_naive(inputs, dtype, lengths))
