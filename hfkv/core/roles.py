@@ -1,0 +1,143 @@
+"""Module name → what its tensors are for: the one table that knows naming habits.
+
+Roles are those of the JSON contract. What mixes tokens counts as attention, whatever the
+mechanism (softmax, state space, convolution, linear attention, RWKV time mixing); routed
+and shared experts count as experts together with their router.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from hfkv.core.files import TensorGroup
+
+__all__ = ["ROLES", "decoder_layer", "mtp_layers", "role_of", "tower_of"]
+
+ROLES = (
+    "embedding",
+    "attention",
+    "mlp",
+    "experts",
+    "norm",
+    "lm_head",
+    "vision",
+    "audio",
+    "mtp",
+    "quantization",
+    "other",
+)
+
+
+def _any(words: str) -> re.Pattern[str]:
+    """Match a module with one of these words (small patterns) as a path component."""
+    return re.compile(rf"(?:^|\.)(?:{'|'.join(words.split())})(?:\.|$)")
+
+
+def _last(words: str) -> re.Pattern[str]:
+    """Match a module whose own name, the last component, is one of these."""
+    return re.compile(rf"(?:^|\.)(?:{'|'.join(words.split())})$")
+
+
+# Towers, and what joins them to the text model.
+_TOWERS: tuple[tuple[str, re.Pattern[str]], ...] = (
+    (
+        "audio",
+        _any(
+            r"""audio_\w+ audio embed_audio speech_\w+ sound_\w+ talker token2wav code2wav
+            code_predictor"""
+        ),
+    ),
+    (
+        "vision",
+        _any(
+            r"""vision\w* visual\w* vit vpm resampler image_\w+ img_\w+ multi_modal_projector
+            mm_\w+ embed_vision patch_embed\w* patch_merger merger mlp1 perceiver\w* vq_?model
+            connector aligner qformer sam_model pixtral\w* siglip\w* clip\w*"""
+        ),
+    ),
+    # Whisper's two input convolutions stand directly in its encoder
+    ("audio", re.compile(r"(?:^|\.)encoder\.conv\d$")),
+)
+
+# First match wins. Names are lowered; the suffix (weight, bias, qweight …) is already cut.
+_RULES: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("norm", _last(r"norm\w* ln_\w+ ln\d? \w*layer_?norm\w* \w+_norm(?:_?\w)? [eh]norm rms_?norm")),
+    (
+        "lm_head",
+        _last(
+            r"""lm_head(?:\.linear)? embed_out output head proj_out output_layer unembed lm_output
+            cls\.predictions(?:\..+)?"""
+        ),
+    ),
+    ("lm_head", re.compile(r"^(?:model\.)?transformer\.ff_out$")),  # Molmo
+    ("experts", _any(r"\w*experts?(?:_\w+)? router\w* moe\w* block_sparse_moe")),
+    ("experts", _any(r"(?:mlp|ffn|mixer|feed_forward)\.(?:gate|wg)")),
+    (
+        "attention",
+        _any(
+            r"""\w*attn\w* \w*attention mamba\w* ssm conv short_conv self_conv time_mix\w*
+            temporal_block token_mixer recurrent\w* att att_proj indexer\w* rwkv\w*"""
+        ),
+    ),
+    (
+        "mlp",
+        _any(
+            r"""mlp\w* ffn? feed_?forward\w* densereludense fc\d fc_\w+ c_fc intermediate
+            channel_mix\w* up_proj down_proj gate_proj gate_up_proj ff_proj ff_out w[123] wi\w*
+            per_layer_input_gate per_layer_projection"""
+        ),
+    ),
+    ("mlp", re.compile(r"\.layer\.\{\}\.output\.dense$")),  # BERT
+    ("attention", _any(r"mixer layer\.\{\}\.layer linear_\w+ gated_delta\w*")),
+    (
+        "embedding",
+        _any(r"\w*embed\w* wte wpe shared emb per_layer_model_projection"),
+    ),
+    ("attention", _any(r"[qkvo]_proj qkv\w* wqkv w[qkvo] out_proj in_proj\w*")),
+)
+
+
+def tower_of(module: str) -> str | None:
+    """Return vision or audio for a module of a tower, else None."""
+    lowered = module.lower()
+    return next((role for role, pattern in _TOWERS if pattern.search(lowered)), None)
+
+
+def role_of(module: str) -> str:
+    """Return the role of a module by its name alone; mtp and quantization are not names."""
+    lowered = module.lower()
+    tower = tower_of(lowered)
+    if tower:
+        return tower
+    return next((role for role, pattern in _RULES if pattern.search(lowered)), "other")
+
+
+# The stack of decoder layers: the first number of the name is the layer.
+_STACK = re.compile(r"^(?:[A-Za-z_]\w*\.)*(?:layers|layer|h|blocks|block)\.\{\}\.")
+
+
+def decoder_layer(name: str) -> bool:
+    """Return whether the first number in a template counts layers of the text decoder."""
+    if not _STACK.match(name) or tower_of(name):
+        return False
+    head = name.split(".{}", 1)[0].split(".")
+    return "encoder" not in head and not any(part.startswith("mtp") for part in head)
+
+
+def mtp_layers(tensors: Iterable[TensorGroup], num_hidden_layers: int) -> frozenset[int]:
+    """Return the next-token layers that stand behind the model's own, by index.
+
+    A layer counts only when it has tensors that no layer of the model has (`eh_proj`,
+    `enorm` …): a config that states too few layers must not turn real ones into extras.
+    """
+    inside: set[str] = set()
+    behind: dict[str, set[int]] = {}
+    for group in tensors:
+        if group.layers and decoder_layer(group.name):
+            if group.layers[0] < num_hidden_layers:
+                inside.add(group.name)
+            late = {layer for layer in group.layers if layer >= num_hidden_layers}
+            behind.setdefault(group.name, set()).update(late)
+    own = (layers for name, layers in behind.items() if name not in inside)
+    return frozenset().union(*own)
