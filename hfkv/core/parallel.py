@@ -1,0 +1,87 @@
+"""How many GPUs share one model: which tensor and pipeline parallel sizes are possible."""
+
+from __future__ import annotations
+
+import math
+
+from hfkv.core.architecture import Architecture
+from hfkv.core.stores import Grows, Role
+from hfkv.core.workload import Deployment, GpuChoice
+from hfkv.errors import UsageError
+
+__all__ = ["parallel_sizes", "tensor_parallel_sizes", "weights_per_rank"]
+
+_MAX_RANKS = 1024
+
+
+def tensor_parallel_sizes(architecture: Architecture) -> tuple[int, ...]:
+    """Return the tensor parallel sizes that split the heads evenly; empty: no heads to split.
+
+    Every rank gets the same number of attention heads. KV heads are divided too or, where
+    there are fewer of them than ranks, each is copied to the same number of ranks.
+    """
+    heads = {layer.heads for layer in architecture.layers} | {architecture.num_attention_heads}
+    common = math.gcd(*(number for number in heads if number))
+    shared = {
+        store.heads
+        for layer in architecture.layers
+        for store in layer.stores
+        if isinstance(store, Grows) and store.role in (Role.KV, Role.CROSS) and store.heads
+    }
+    return tuple(
+        size
+        for size in range(1, min(common, _MAX_RANKS) + 1)
+        if common % size == 0 and all(kv % size == 0 or size % kv == 0 for kv in shared)
+    )
+
+
+def parallel_sizes(
+    architecture: Architecture, deployment: Deployment, choice: GpuChoice
+) -> tuple[int, int]:
+    """Return the tensor and pipeline parallel sizes; together they use every GPU.
+
+    Raises UsageError where they cannot, naming sizes that can.
+    """
+    pp = deployment.pipeline_parallel_size
+    layers = _layers(architecture)
+    if not 1 <= pp <= layers:
+        raise UsageError(
+            f"--pp {pp} is not a number of stages for {layers} layers",
+            hint=f"it is a number from 1 to {layers}",
+            code="pp",
+        )
+    tp = deployment.tensor_parallel_size
+    if tp is None:
+        tp = choice.count // pp
+    if tp < 1 or tp * pp != choice.count:
+        raise UsageError(
+            f"tensor parallel size {tp} x pipeline parallel size {pp} does not use "
+            f"{choice.count} x {choice.slug}",
+            hint=f"--tp times --pp is the number of GPUs, for example --gpu "
+            f"{choice.slug}:{max(1, tp) * pp}",
+            code="tp",
+        )
+    valid = tensor_parallel_sizes(architecture)
+    if valid and tp not in valid:
+        raise UsageError(
+            f"tensor parallel size {tp} does not split the model's attention heads evenly",
+            hint="sizes that do: " + ", ".join(map(str, valid)),
+            code="tp",
+        )
+    return tp, pp
+
+
+def weights_per_rank(architecture: Architecture, weights: int, *, tp: int, pp: int) -> int:
+    """Return the bytes of weights on the fullest rank, rounded up.
+
+    An estimate: whole layers are dealt to stages, and a stage is split evenly by tensor
+    parallelism. Engines copy norms and small projections to every rank (0.2 to 1.6 % of the
+    weights in published logs) and keep the embeddings on the first and last stage.
+    """
+    layers = _layers(architecture)
+    stage = -(-layers // pp)
+    return -(-weights * stage // (layers * tp))
+
+
+def _layers(architecture: Architecture) -> int:
+    return max(1, architecture.num_hidden_layers or len(architecture.layers))

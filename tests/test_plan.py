@@ -1,0 +1,283 @@
+"""Shares, steps and overheads of engines, and how many GPUs may share a model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+
+from hfkv.core.architecture import Architecture
+from hfkv.core.budget import EngineStep, engine_step, estimate_overhead, utilization
+from hfkv.core.gpus import parse_gpu
+from hfkv.core.parallel import parallel_sizes, tensor_parallel_sizes
+from hfkv.core.readings import Confidence
+from hfkv.core.stores import Fixed, Grows, Layer, LayerKind, Role
+from hfkv.core.workload import Deployment
+from hfkv.errors import UsageError
+
+GIB = 2**30
+
+
+def model(
+    *, heads: int | None, kv: int | None, layers: int = 32, hidden: int = 4096, vocab: int = 32000
+) -> Architecture:
+    """Return a decoder whose layers all keep `kv` heads of 128; None: a latent, or nothing."""
+    stores = (Grows(heads=kv, key=128, value=128),) if heads else (Fixed(elements=4096, heads=80),)
+    kind = LayerKind.FULL if heads else LayerKind.STATE_SPACE
+    return Architecture(
+        class_name=None,
+        model_type=None,
+        family=None,
+        kind="decoder",
+        layers=(Layer(kind=kind, heads=heads, stores=stores),) * layers,
+        num_hidden_layers=layers,
+        hidden_size=hidden,
+        vocab_size=vocab,
+        max_context=4096,
+        num_attention_heads=heads,
+        num_key_value_heads=kv,
+        head_dim=128,
+        v_head_dim=128,
+        sliding_window=None,
+        attention="mixed",
+        confidence=Confidence.DECLARED,
+    )
+
+
+@pytest.mark.parametrize(
+    ("engine", "version", "share"),
+    [
+        ("none", None, "0.9"),
+        ("vllm", None, "0.92"),
+        ("vllm", "0.19.1", "0.9"),
+        ("vllm", "v0.20.0rc1", "0.92"),
+        ("vllm", "1.0", "0.92"),
+        ("sglang", "0.5", "0.9"),
+        ("llama.cpp", None, "1"),
+    ],
+)
+def test_an_engine_takes_its_documented_share(engine: str, version: str | None, share: str) -> None:
+    """The share of vLLM is 0.92 from 0.20 on and 0.90 before; llama.cpp knows no share."""
+    assert utilization(Deployment(engine_version=version), engine) == Fraction(share)
+
+
+def test_a_stated_share_is_kept_exactly() -> None:
+    """0.95 is nineteen twentieths, and no version is looked at."""
+    deployment = Deployment(utilization=Fraction("0.95"), engine_version="nightly")
+    assert utilization(deployment, "vllm") == Fraction(19, 20)
+
+
+def test_a_version_that_is_none_is_refused() -> None:
+    """A vLLM version has to begin with two numbers."""
+    with pytest.raises(UsageError) as error:
+        utilization(Deployment(engine_version="nightly"), "vllm")
+    assert str(error.value) == "'nightly' is not a version of vLLM"
+    assert error.value.hint == ("write it as vLLM prints it, for example --engine-version 0.19.1")
+
+
+@pytest.mark.parametrize(
+    ("gpu", "tokens", "seqs"),
+    [
+        ("rtx4090", 2048, 256),
+        ("a100-80", 2048, 256),  # its name is excepted
+        ("h100", 8192, 1024),
+        ("h200", 8192, 1024),  # 139.7 GiB
+        ("b200", 16384, 1024),
+    ],
+)
+def test_vllm_sizes_its_step_by_the_card(gpu: str, tokens: int, seqs: int) -> None:
+    """The step is 16384 tokens from 160 GiB, 8192 from 70 GiB but for the A100, else 2048."""
+    (choice,) = parse_gpu(gpu)
+    step = engine_step(Deployment(), "vllm", choice, sequences=3)
+    assert step == EngineStep(batched_tokens=tokens, max_num_seqs=seqs)
+
+
+def test_stated_steps_come_first() -> None:
+    """What the user passes to the engine is what it is sized for."""
+    (choice,) = parse_gpu("h100")
+    deployment = Deployment(max_num_batched_tokens=512, max_num_seqs=16)
+    step = engine_step(deployment, "vllm", choice, sequences=3)
+    assert step == EngineStep(batched_tokens=512, max_num_seqs=16)
+
+
+def test_other_engines_are_sized_for_what_was_asked() -> None:
+    """llama.cpp computes 512 tokens at once, for the sequences asked, at most 1024."""
+    (choice,) = parse_gpu("h100")
+    assert engine_step(Deployment(), "llama.cpp", choice, sequences=3) == EngineStep(
+        batched_tokens=512, max_num_seqs=3
+    )
+    assert engine_step(Deployment(), "none", choice, sequences=10**9) == EngineStep(
+        batched_tokens=2048, max_num_seqs=1024
+    )
+
+
+# vLLM 0.19.0 on H100 80GB, share 0.95 of 79.19 GiB: weights and KV memory in GiB per rank
+# as logged (jgchn/llm-d-planner, llm-d-incubation/llm-d-planner#205).
+SWEEP = [
+    ("Llama-3.1-8B", 4096, 128256, 1, "14.99", "58.11"),
+    ("Llama-3.1-8B", 4096, 128256, 2, "7.51", "63.76"),
+    ("Llama-3.1-8B", 4096, 128256, 4, "3.77", "67.44"),
+    ("gemma-7b", 3072, 256000, 1, "15.91", "55.44"),
+    ("phi-2", 2560, 51200, 1, "5.19", "69.0"),
+    ("Kimi-Dev-72B", 8192, 152064, 4, "34.01", "36.72"),
+    ("Mixtral-8x7B", 4096, 32000, 2, "43.51", "28.44"),
+    ("Qwen3-30B-A3B", 2048, 151936, 1, "56.88", "15.41"),
+]
+
+
+@pytest.mark.parametrize(("name", "hidden", "vocab", "ranks", "weights", "kv"), SWEEP)
+def test_the_estimate_is_near_what_vllm_logged(
+    *, name: str, hidden: int, vocab: int, ranks: int, weights: str, kv: str
+) -> None:
+    """Budget - weights - estimate is within 0.5 GiB of the KV memory of real servers."""
+    memory = int(Fraction("79.19") * GIB)
+    budget = memory * 19 // 20
+    gpu = replace(parse_gpu("h100")[0], memory_bytes=memory)
+    parts = estimate_overhead(
+        model(heads=32, kv=8, hidden=hidden, vocab=vocab),
+        engine_step(Deployment(), "vllm", gpu, sequences=1),
+        gpu,
+        engine="vllm",
+        version="0.19.0",
+        budget=budget,
+        ranks=ranks,
+    )
+    assert "captured graphs" not in [part.name for part in parts]  # not subtracted before 0.20
+    predicted = budget - Fraction(weights) * GIB - sum(part.bytes for part in parts)
+    assert abs(predicted / GIB - Fraction(kv)) < Fraction("0.5"), name
+
+
+def test_the_device_context_counts_only_where_the_share_leaves_it_no_room() -> None:
+    """Half a GiB is made beside the share: free at 0.9 of 80 GB, charged at 1.0."""
+    (gpu,) = parse_gpu("h100")
+    step = EngineStep(batched_tokens=2048, max_num_seqs=1)
+
+    def names(budget: int) -> list[str]:
+        parts = estimate_overhead(
+            model(heads=32, kv=8), step, gpu, engine="none", version=None, budget=budget, ranks=1
+        )
+        return [part.name for part in parts]
+
+    assert "device context" not in names(gpu.memory_bytes * 9 // 10)
+    assert "device context" in names(gpu.memory_bytes)
+
+
+@pytest.mark.parametrize(
+    ("heads", "kv", "sizes"),
+    [
+        (32, 8, (1, 2, 4, 8, 16, 32)),
+        (28, 4, (1, 2, 4, 28)),  # Qwen2.5-7B: 7 and 14 ranks cannot share 4 KV heads
+        (40, 8, (1, 2, 4, 8, 40)),
+        (71, 1, (1, 71)),  # falcon-7b
+        (128, None, (1, 2, 4, 8, 16, 32, 64, 128)),  # DeepSeek-V3: the latent is not split
+        (None, None, ()),  # nothing to split
+    ],
+)
+def test_ranks_get_equal_numbers_of_heads(
+    heads: int | None, kv: int | None, sizes: tuple[int, ...]
+) -> None:
+    """A size divides the attention heads, and the KV heads or the other way round."""
+    assert tensor_parallel_sizes(model(heads=heads, kv=kv)) == sizes
+
+
+def test_layers_with_other_heads_count_too() -> None:
+    """With 12 heads on one layer and 16 on another only 1, 2 and 4 divide both."""
+    base = model(heads=16, kv=4)
+    odd = Layer(kind=LayerKind.FULL, heads=12, stores=(Grows(heads=4, key=64, value=64),))
+    assert tensor_parallel_sizes(replace(base, layers=(*base.layers, odd))) == (1, 2, 4)
+
+
+def test_an_index_key_does_not_limit_the_split() -> None:
+    """Only keys and values are split by heads; an index vector is kept whole by all."""
+    index = Grows(heads=3, key=128, role=Role.INDEX)
+    base = model(heads=8, kv=8)
+    layer = replace(base.layers[0], stores=(*base.layers[0].stores, index))
+    assert tensor_parallel_sizes(replace(base, layers=(layer,))) == (1, 2, 4, 8)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "tp", "pp", "sizes"),
+    [
+        ("h100", None, 1, (1, 1)),
+        ("h100:8", None, 1, (8, 1)),
+        ("h100:8", None, 2, (4, 2)),
+        ("h100:8", 2, 4, (2, 4)),
+    ],
+)
+def test_all_gpus_are_used(gpu: str, tp: int | None, pp: int, sizes: tuple[int, int]) -> None:
+    """Without --tp it is what the stages leave of the GPUs."""
+    (choice,) = parse_gpu(gpu)
+    deployment = Deployment(tensor_parallel_size=tp, pipeline_parallel_size=pp)
+    assert parallel_sizes(model(heads=32, kv=8), deployment, choice) == sizes
+
+
+def test_a_model_without_heads_takes_any_size() -> None:
+    """Mamba has no attention heads: three ranks are not refused for them."""
+    (choice,) = parse_gpu("h100:3")
+    assert parallel_sizes(model(heads=None, kv=None), Deployment(), choice) == (3, 1)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "tp", "pp", "message", "hint"),
+    [
+        (
+            "3xh100",
+            None,
+            1,
+            "tensor parallel size 3 does not split the model's attention heads evenly",
+            "sizes that do: 1, 2, 4, 8, 16, 32",
+        ),
+        (
+            "h100",
+            2,
+            1,
+            "tensor parallel size 2 x pipeline parallel size 1 does not use 1 x h100-80",
+            "--tp times --pp is the number of GPUs, for example --gpu h100-80:2",
+        ),
+        (
+            "3xh100",
+            None,
+            2,
+            "tensor parallel size 1 x pipeline parallel size 2 does not use 3 x h100-80",
+            "--tp times --pp is the number of GPUs, for example --gpu h100-80:2",
+        ),
+        (
+            "h100",
+            None,
+            2,
+            "tensor parallel size 0 x pipeline parallel size 2 does not use 1 x h100-80",
+            "--tp times --pp is the number of GPUs, for example --gpu h100-80:2",
+        ),
+        (
+            "h100",
+            0,
+            1,
+            "tensor parallel size 0 x pipeline parallel size 1 does not use 1 x h100-80",
+            "--tp times --pp is the number of GPUs, for example --gpu h100-80:1",
+        ),
+        (
+            "h100",
+            None,
+            0,
+            "--pp 0 is not a number of stages for 32 layers",
+            "it is a number from 1 to 32",
+        ),
+        (
+            "64xh100",
+            1,
+            64,
+            "--pp 64 is not a number of stages for 32 layers",
+            "it is a number from 1 to 32",
+        ),
+    ],
+)
+def test_a_plan_that_cannot_be_is_refused_by_a_sentence(
+    gpu: str, tp: int | None, pp: int, message: str, hint: str
+) -> None:
+    """`--tp 3` on 32 heads, or sizes that do not use the GPUs, name what would work."""
+    (choice,) = parse_gpu(gpu)
+    deployment = Deployment(tensor_parallel_size=tp, pipeline_parallel_size=pp)
+    with pytest.raises(UsageError) as error:
+        parallel_sizes(model(heads=32, kv=8), deployment, choice)
+    assert (str(error.value), error.value.hint) == (message, hint)
