@@ -286,8 +286,8 @@ def test_ways_to_fit_are_exact_and_those_that_suffice_come_first() -> None:
         WayToFit(change="--context 2304", frees_bytes=10 * GIB - 45 * GIB // 8, fits=True),
         WayToFit(change="--concurrency 12", frees_bytes=4 * GIB, fits=True),
         WayToFit(change="--gpu 24gib:2", frees_bytes=8 * GIB + 5 * GIB, fits=True),
-        # the smallest NVIDIA card with 28 GiB: an RTX 5000 Ada is sold as 32 GB
-        WayToFit(change="--gpu rtx5000-ada", frees_bytes=32 * 10**9 - 24 * GIB, fits=True),
+        # the smallest NVIDIA card seen to have 28 GiB: an RTX 5090 shows 31.36
+        WayToFit(change="--gpu rtx5090", frees_bytes=33_672_543_600 - 24 * GIB, fits=True),
     )
 
 
@@ -320,7 +320,7 @@ def test_real_lengths_are_not_shortened() -> None:
     assert [way.change for way in ways] == [
         "--kv-dtype fp8",
         "--gpu 24gib:2",
-        "--gpu rtx5000-ada",
+        "--gpu rtx5090",
     ]
 
 

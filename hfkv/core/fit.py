@@ -67,8 +67,9 @@ def fit(
 ) -> FitReport:
     """Answer whether the workload fits on `choice`, how much does, and what would help.
 
-    `kv` is the answer for the asked workload; `measure` finds the cache of any other. Raises
-    UsageError for a share, an overhead or parallel sizes that make no sense.
+    `kv` is the answer for the asked workload; `measure` finds the cache of any other, and is
+    asked the same thing many times: a cached one pays. Raises UsageError for a share, an
+    overhead or parallel sizes that make no sense.
     """
     case = Case(
         architecture=architecture,

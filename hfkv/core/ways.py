@@ -85,20 +85,22 @@ def _more_gpus(case: Case, before: Balance) -> Iterator[tuple[str, Case]]:
 
 
 def _larger_gpu(case: Case) -> Iterator[tuple[str, Case]]:
-    """Propose the smallest GPU of the same make that fits, as many of them as now."""
+    """Propose the smallest GPU of the same make that fits, as many of them as now.
+
+    Only GPUs whose memory was read from a device: a proposal to buy must not rest on a box.
+    """
     same = next((gpu for gpu in table() if gpu.slug == case.choice.slug), None)
-    vendor, unified = (same.vendor, same.unified) if same else ("nvidia", False)
-
-    def memory(gpu: Gpu) -> int:
-        return usable_memory(gpu)[0]
-
-    for gpu in sorted(table(), key=memory):
-        if (gpu.vendor, gpu.unified) != (vendor, unified):
-            continue
-        if memory(gpu) <= case.choice.memory_bytes:
+    make = (same.vendor, same.unified) if same else ("nvidia", False)
+    read = [gpu for gpu in table() if gpu.framework_bytes or gpu.driver_bytes]
+    for gpu in sorted(read, key=_memory):
+        if (gpu.vendor, gpu.unified) != make or _memory(gpu) <= case.choice.memory_bytes:
             continue
         name = f"{gpu.slug}:{case.choice.count}" if case.choice.count > 1 else gpu.slug
         changed = replace(case, choice=parse_gpu(name)[0])
         if balance_of(changed).headroom >= 0:
             yield f"--gpu {name}", changed
             return
+
+
+def _memory(gpu: Gpu) -> int:
+    return usable_memory(gpu)[0]
