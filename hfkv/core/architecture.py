@@ -259,8 +259,11 @@ def _simple(text: Config, layers: int) -> tuple[int, int, int] | None:
 def _unread(text: Config) -> tuple[str, ...]:
     """Return keys of an unknown model type that look like memory and that nobody read."""
     found = []
+    switched_off = text.values.get("use_sliding_window") is False
     for key, value in text.values.items():
         if value in (None, False, 0) or isinstance(value, dict) or key in _HARMLESS:
+            continue
+        if switched_off and "window" in key:
             continue
         if text.path + key not in text.log.seen and _SUSPICIOUS.search(key):
             found.append(text.path + key)

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from hfkv.core.architecture import Architecture
+from hfkv.core.architecture import Architecture, read_architecture
+from hfkv.core.engines.engine import Engine
+from hfkv.core.engines.registry import engine_named
 from hfkv.core.files import ModelFiles
-from hfkv.core.fit import FitReport
-from hfkv.core.kv import KVReport
-from hfkv.core.readings import Finding
-from hfkv.core.weights import WeightReport
+from hfkv.core.findings import Facts, find
+from hfkv.core.fit import FitReport, fit
+from hfkv.core.kv import KVReport, measure, size_cache
+from hfkv.core.precision import Precision, choose_precision
+from hfkv.core.quantization import Scheme, read_scheme
+from hfkv.core.readings import Confidence, Finding
+from hfkv.core.weights import WeightReport, weigh
 from hfkv.core.workload import Workload
+from hfkv.errors import UnsupportedError, UsageError
 
-__all__ = ["Report"]
+__all__ = ["Report", "analyze"]
+
+# Where neither the user nor the config says how long a sequence is.
+_ASSUMED_CONTEXT = 4096
+_LONGEST = 2**40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,3 +40,90 @@ class Report:
     kv: KVReport | None
     fit: tuple[FitReport, ...]
     findings: tuple[Finding, ...]
+
+
+def analyze(files: ModelFiles, workload: Workload | None = None) -> Report:
+    """Answer the question for one model: deterministic, pure, raises only HfkvError.
+
+    Raises MalformedError for files that contradict themselves, UsageError for a workload
+    that makes no sense. An architecture that cannot be sized gives a report without `kv`.
+    """
+    work = workload or Workload()
+    _check(work)
+    engine = engine_named(work.engine)
+    arch = read_architecture(files)
+    scheme = read_scheme(files)
+    weights = weigh(files)
+    precision = _precision(arch, files, engine, scheme, work)
+    arch, kv = _cache(arch, engine, precision, work)
+    facts = Facts(
+        files=files,
+        architecture=arch,
+        weights=weights,
+        kv=kv,
+        precision=precision,
+        scheme=scheme,
+        fit=(),
+        workload=work,
+    )
+    facts = replace(facts, fit=_fits(facts, engine))
+    return Report(
+        files=files,
+        workload=work,
+        architecture=arch,
+        weights=weights,
+        kv=kv,
+        fit=facts.fit,
+        findings=find(facts),
+    )
+
+
+def _check(work: Workload) -> None:
+    lengths = (*work.seq_lens, *((work.context,) if work.context is not None else ()))
+    if any(not 0 < length <= _LONGEST for length in lengths):
+        raise UsageError("a sequence length must be a positive number of tokens")
+    if not 0 < work.sequences <= _LONGEST:
+        raise UsageError("the concurrency must be a positive number of sequences")
+    if work.source_tokens is not None and not 0 <= work.source_tokens <= _LONGEST:
+        raise UsageError("--source-tokens must not be negative")
+
+
+def _precision(
+    arch: Architecture, files: ModelFiles, engine: Engine, scheme: Scheme | None, work: Workload
+) -> Precision:
+    return choose_precision(
+        arch,
+        files,
+        engine,
+        wanted=work.kv_dtype,
+        declared=scheme.kv_dtype if scheme else None,
+        declared_source=(scheme.kv_source or "") if scheme else "",
+    )
+
+
+def _cache(
+    arch: Architecture, engine: Engine, precision: Precision, work: Workload
+) -> tuple[Architecture, KVReport | None]:
+    """Size the cache; what cannot be sized makes the architecture unknown."""
+    if arch.confidence is Confidence.UNKNOWN:
+        return arch, None
+    tokens = max(work.seq_lens, default=0) or work.context or arch.max_context or _ASSUMED_CONTEXT
+    try:
+        return arch, size_cache(arch, work, engine, precision, tokens=tokens)
+    except UnsupportedError as error:
+        doubts = (*arch.doubts, error.message, *((error.hint,) if error.hint else ()))
+        return replace(arch, confidence=Confidence.UNKNOWN, doubts=doubts), None
+
+
+def _fits(facts: Facts, engine: Engine) -> tuple[FitReport, ...]:
+    arch, weights, kv, work = facts.architecture, facts.weights, facts.kv, facts.workload
+    if kv is None:
+        return ()
+
+    def on_rank(workload: Workload, *, tokens: int, tp: int, pp: int) -> int:
+        precision = _precision(arch, facts.files, engine, facts.scheme, workload)
+        return measure(arch, workload, engine, precision, tokens=tokens, tp=tp, pp=pp)
+
+    return tuple(
+        fit(arch, weights, kv, work, choice, measure=on_rank) for choice in work.deployment.gpus
+    )

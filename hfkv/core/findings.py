@@ -1,0 +1,270 @@
+"""Coded warnings: what is true of this model and workload that a person should know.
+
+One small function per subject; each returns zero or more findings. `EXPLAINED` says what
+every code means, in the words of the README.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from hfkv.core.architecture import Architecture
+from hfkv.core.files import ModelFiles
+from hfkv.core.fit import FitReport
+from hfkv.core.kv import KVReport
+from hfkv.core.precision import ASSUMED, Precision
+from hfkv.core.quantization import Scheme, loadable
+from hfkv.core.readings import Confidence, Finding
+from hfkv.core.weights import WeightReport
+from hfkv.core.workload import Workload
+
+__all__ = ["EXPLAINED", "Facts", "find"]
+
+EXPLAINED: dict[str, str] = {
+    "mla": "Latent attention keeps one compressed vector per token, not keys and values.",
+    "sliding-window": "Some layers keep at most a window of tokens, so the cache stops growing.",
+    "chunked-attention": "Some layers keep only the current chunk of tokens.",
+    "compressed": "Some layers keep one entry for several tokens.",
+    "sparse-index": "Sparse attention keeps index keys beside the cache.",
+    "cross-attention": "Cross-attention keeps source positions once per sequence.",
+    "hybrid": "Some layers keep a state of fixed size instead of, or beside, a cache.",
+    "empty-layers": "Some layers keep nothing: MLP-only, or sharing another layer's cache.",
+    "variable-heads": "KV heads or head dims differ between layers.",
+    "k-ne-v": "Keys and values differ in width.",
+    "encoder-only": "The model keeps nothing between tokens: it has no cache.",
+    "engine-layout": "The engine keeps more or less than the model needs.",
+    "window-unused": "The config names a window that is switched off.",
+    "window-beyond-context": "The window is at least as long as the context and limits nothing.",
+    "head-dim": "head_dim is stated and is not hidden_size / num_attention_heads.",
+    "float32-checkpoint": "The weights are float32; engines load them as 16 bit.",
+    "dtype-assumed": "Neither config nor tensors name a dtype; 16 bit is assumed.",
+    "kv-dtype-declared": "The checkpoint itself switches the KV cache to another dtype.",
+    "kv-dtype-not-declared": "The weights are quantized and the KV cache is not.",
+    "quantization-mismatch": "Config and tensors disagree about the quantization.",
+    "not-loadable": "The chosen engine does not load this quantization format.",
+    "context-assumed": "The config states no maximum context; 4,096 tokens are assumed.",
+    "context-above-maximum": "The asked context is longer than the model's maximum.",
+    "mtp-layers": "Next-token prediction layers are in the file and are not counted in the cache.",
+    "replicated-latent": "Tensor parallelism does not divide a latent cache: every GPU holds it.",
+    "replicated-heads": "There are fewer KV heads than GPUs: they are copied, not split.",
+    "inferred": "The model_type is unknown and was read as ordinary attention.",
+    "doubtful": "Something contradicts the reading, or keys that look like memory were not read.",
+    "architecture-unknown": "The cache cannot be sized honestly; the weights are still exact.",
+    "weights-unknown": "There were no headers to read: the weights are not known.",
+    "parameters-unknown": "A packing is not known: bytes are exact, parameters are not.",
+    "remote-code": "The model needs code from its own repository.",
+    "gated": "The files are behind a gate; only public metadata could be read.",
+    "missing-shard": "The index names a file that the repository lacks.",
+    "unlisted-shard": "A weights file is named by no index and was not counted.",
+    "index-mismatch": "Index and headers name different tensors.",
+    "index-total-mismatch": "The index states another total size than the headers add up to.",
+    "unknown-dtype": "A header names a dtype that hfkv does not know; its offsets were used.",
+}
+
+_HINTS = {
+    "mla": "2·L·Hkv·D·T·B·S does not apply; use the figure above",
+    "hybrid": "what grows with tokens and what does not are listed apart above",
+    "sliding-window": "longer contexts cost less than the simple formula says",
+    "cross-attention": "another source length: --source-tokens N",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """Everything a finding may look at."""
+
+    files: ModelFiles
+    architecture: Architecture
+    weights: WeightReport | None
+    kv: KVReport | None
+    precision: Precision
+    scheme: Scheme | None
+    fit: tuple[FitReport, ...]
+    workload: Workload
+
+
+def _formula(facts: Facts) -> Iterator[Finding]:
+    """Say why the simple formula does not apply."""
+    if facts.kv is None:
+        return
+    formula = facts.kv.simple_formula
+    for code, sentence in zip(formula.codes, formula.why_not, strict=True):
+        yield Finding(code=code, message=sentence, hint=_HINTS.get(code))
+
+
+def _windows(facts: Facts) -> Iterator[Finding]:
+    """Say when a stated window changes nothing."""
+    arch, kv = facts.architecture, facts.kv
+    stated = next((r for r in arch.readings if r.field == "sliding_window"), None)
+    if kv is None or stated is None or not isinstance(stated.value, int) or not stated.value:
+        return
+    window = stated.value
+    windowed = [s for layer in arch.layers if (s := layer.attention) and s.window]
+    if not windowed and stated.source.startswith("config.json"):
+        yield Finding(
+            code="window-unused",
+            message=f"sliding_window is {window:,} and switched off: every token is kept",
+        )
+    elif windowed and "sliding-window" not in kv.simple_formula.codes and not windowed[0].chunked:
+        yield Finding(
+            code="window-beyond-context",
+            message=f"the window of {window:,} tokens is not shorter than {kv.tokens:,} tokens",
+        )
+
+
+def _head_dim(facts: Facts) -> Iterator[Finding]:
+    """Say when hidden_size / heads would have been the wrong width."""
+    arch = facts.architecture
+    hidden, heads, dim = arch.hidden_size, arch.num_attention_heads, arch.head_dim
+    if hidden and heads and dim and hidden != heads * dim and arch.kind == "decoder":
+        yield Finding(
+            code="head-dim",
+            message=f"head_dim is {dim}, not hidden_size / heads = {hidden / heads:g}",
+        )
+
+
+def _dtypes(facts: Facts) -> Iterator[Finding]:
+    """Say which formats were narrowed, assumed or declared."""
+    precision, scheme, weights = facts.precision, facts.scheme, facts.weights
+    if precision.stored_float32:
+        size = "" if weights is None else f" ({weights.bytes:,} bytes stored)"
+        yield Finding(
+            code="float32-checkpoint",
+            message=f"the checkpoint is float32{size}; engines load it as 16 bit",
+            hint="the cache is counted in 16 bit; --kv-dtype fp32 counts it in 32",
+        )
+    if ASSUMED in (precision.cache_source, precision.compute_source):
+        yield Finding(
+            code="dtype-assumed",
+            message="neither config nor tensors name a dtype: 16 bit is assumed",
+            hint="say which with --kv-dtype",
+        )
+    if scheme is None:
+        return
+    if scheme.kv_dtype and facts.workload.kv_dtype == "auto":
+        yield Finding(
+            code="kv-dtype-declared",
+            message=f"the checkpoint declares a {scheme.kv_dtype} KV cache ({scheme.kv_source})",
+            hint="--kv-dtype bf16 counts it unquantized",
+        )
+    elif scheme.kv_dtype is None and facts.kv is not None:
+        yield Finding(
+            code="kv-dtype-not-declared",
+            message=f"the weights are {scheme.method}; the KV cache is {facts.kv.dtype}",
+        )
+
+
+def _quantization(facts: Facts) -> Iterator[Finding]:
+    """Say where config and tensors disagree, and what the engine cannot load."""
+    scheme, engine = facts.scheme, facts.workload.engine
+    if scheme is not None:
+        for sentence in scheme.disagreements:
+            yield Finding(code="quantization-mismatch", message=sentence)
+        if loadable(scheme.method, engine) is False:
+            yield Finding(
+                code="not-loadable",
+                message=f"{engine} does not load {scheme.method} weights",
+                hint="choose another --engine, or another repository of this model",
+            )
+    if facts.weights is not None and facts.weights.parameters is None:
+        yield Finding(
+            code="parameters-unknown",
+            message="a packing is unknown: the bytes are exact, the parameters are not",
+        )
+
+
+def _context(facts: Facts) -> Iterator[Finding]:
+    """Say when the context was assumed, or is longer than the model was made for."""
+    arch, kv = facts.architecture, facts.kv
+    if kv is None or arch.kind == "encoder":
+        return
+    asked = facts.workload.context or max(facts.workload.seq_lens, default=None)
+    if arch.max_context is None and asked is None:
+        yield Finding(
+            code="context-assumed",
+            message=f"the config states no maximum context: {kv.tokens:,} tokens are assumed",
+            hint="say how many with --context",
+        )
+    elif arch.max_context is not None and asked is not None and asked > arch.max_context:
+        yield Finding(
+            code="context-above-maximum",
+            message=f"{asked:,} tokens are more than the model's {arch.max_context:,}",
+            hint="engines refuse it, or need a rope scaling setting",
+        )
+
+
+def _parallel(facts: Facts) -> Iterator[Finding]:
+    """Say what tensor parallelism does not divide."""
+    arch = facts.architecture
+    tp = max((fit.tensor_parallel_size for fit in facts.fit), default=1)
+    if tp > 1 and arch.attention == "MLA":
+        yield Finding(
+            code="replicated-latent",
+            message=f"each of {tp} GPUs holds the whole latent cache",
+            hint="data-parallel attention avoids the copies where the engine has it",
+        )
+    heads = arch.num_key_value_heads
+    if heads and tp > heads and arch.attention in ("MQA", "GQA", "MHA"):
+        yield Finding(
+            code="replicated-heads",
+            message=f"{heads} KV heads on {tp} GPUs: each GPU holds one whole head",
+        )
+
+
+def _confidence(facts: Facts) -> Iterator[Finding]:
+    """Say how sure the reading is when it is not."""
+    arch = facts.architecture
+    codes = {
+        Confidence.UNKNOWN: "architecture-unknown",
+        Confidence.DOUBTFUL: "doubtful",
+        Confidence.INFERRED: "inferred",
+    }
+    code = codes.get(arch.confidence)
+    if code is not None and arch.doubts:
+        hint = arch.doubts[-1] if code == "architecture-unknown" and len(arch.doubts) > 1 else None
+        kept = arch.doubts[:-1] if hint else arch.doubts
+        yield Finding(code=code, message="; ".join(kept), hint=hint)
+
+
+def _reading(facts: Facts) -> Iterator[Finding]:
+    """Say what was odd in the files, and what was not there."""
+    for problem in facts.files.problems:
+        yield Finding(code=problem.code, message=problem.message, hint=problem.hint)
+    if facts.weights is None:
+        yield Finding(
+            code="weights-unknown",
+            message="no weights were read: sizes and parameters are not known",
+            hint="inspect the repository or the folder instead of its config.json",
+        )
+    if facts.architecture.mtp_layers and facts.kv is not None:
+        count = facts.architecture.mtp_layers
+        yield Finding(
+            code="mtp-layers",
+            message=f"{count} next-token prediction layer{'s' * (count > 1)} not counted in the "
+            "cache: engines load them for speculative decoding only",
+        )
+    if isinstance((facts.files.config or {}).get("auto_map"), dict):
+        yield Finding(
+            code="remote-code",
+            message="the config names code of its own (auto_map)",
+            hint="engines run it only with --trust-remote-code",
+        )
+
+
+CHECKS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
+    _confidence,
+    _reading,
+    _formula,
+    _windows,
+    _head_dim,
+    _dtypes,
+    _quantization,
+    _context,
+    _parallel,
+)
+
+
+def find(facts: Facts) -> tuple[Finding, ...]:
+    """Return every finding, most fundamental first."""
+    return tuple(finding for check in CHECKS for finding in check(facts))
