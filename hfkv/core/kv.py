@@ -246,7 +246,11 @@ def size_cache(
         ),
         components=components,
         simple_formula=simple_formula(
-            arch, stores, precision.cache, lengths or (tokens,) * workload.sequences
+            arch,
+            stores,
+            precision.cache,
+            longest=tokens,
+            positions=sum(lengths) or tokens * workload.sequences,
         ),
         per_gpu=per_gpu
         or PerGpu(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 
 from hfkv.core.architecture import Architecture, read_architecture
 from hfkv.core.engines.engine import Engine
@@ -120,6 +121,7 @@ def _fits(facts: Facts, engine: Engine) -> tuple[FitReport, ...]:
     if kv is None:
         return ()
 
+    @cache  # every way to fit asks again, and every GPU asks the same
     def on_rank(workload: Workload, *, tokens: int, tp: int, pp: int) -> int:
         precision = _precision(arch, facts.files, engine, facts.scheme, workload)
         return measure(arch, workload, engine, precision, tokens=tokens, tp=tp, pp=pp)

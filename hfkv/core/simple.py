@@ -78,30 +78,33 @@ def _window_reasons(kept: list[Grows], longest: int) -> list[tuple[str, str]]:
     return found
 
 
-def _naive(
-    inputs: tuple[int, int, int] | None, dtype: DType, lengths: tuple[int, ...]
-) -> int | None:
+def _naive(inputs: tuple[int, int, int] | None, dtype: DType, positions: int) -> int | None:
     if inputs is None:
         return None
     layers, heads, dim = inputs
     try:
-        return dtype.size(2 * layers * heads * dim) * sum(lengths)
+        return dtype.size(2 * layers * heads * dim) * positions
     except UsageError:
         return None
 
 
 def simple_formula(
-    arch: Architecture, stores: list[tuple[Store, ...]], dtype: DType, lengths: tuple[int, ...]
+    arch: Architecture,
+    stores: list[tuple[Store, ...]],
+    dtype: DType,
+    *,
+    longest: int,
+    positions: int,
 ) -> SimpleFormula:
-    """Compare the formula with what the stores say, for sequences of these lengths."""
-    reasons = _reasons(stores, max(lengths, default=0))
+    """Compare the formula with the stores: `positions` tokens in all, `longest` in one sequence."""
+    reasons = _reasons(stores, longest)
     if reasons:
         return SimpleFormula(
             applies=False,
-            bytes=_naive(arch.simple, dtype, lengths),
+            bytes=_naive(arch.simple, dtype, positions),
             why_not=tuple(sentence for _code, sentence in reasons),
             codes=tuple(code for code, _sentence in reasons),
         )
     first = _grows(stores, Role.KV)[0]
     inputs = (len(stores), first.heads or 1, first.key)
-    return SimpleFormula(applies=True, bytes=_naive(inputs, dtype, lengths))
+    return SimpleFormula(applies=True, bytes=_naive(inputs, dtype, positions))

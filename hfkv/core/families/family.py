@@ -37,7 +37,8 @@ class Family:
 
     `names` is the pattern when the file lists no layers; `layer` reads one layer of a given
     name; `whole` reads all layers of an irregular family; `aliases` are spellings that mean
-    something else elsewhere; `kind` is decoder, encoder, encoder-decoder or other.
+    something else elsewhere; `kind` is decoder, encoder, encoder-decoder or other;
+    `layer_kinds` is stated only where no class default shows it (remote code).
     `source` says where the rule was read.
     """
 
@@ -49,6 +50,7 @@ class Family:
     whole: Callable[[Config], tuple[Layer, ...]] | None = None
     aliases: dict[str, str] = field(default_factory=dict)
     kind: str = "decoder"
+    layer_kinds: tuple[LayerKind, ...] = ()
 
 
 def full(cfg: Config) -> Layer:

@@ -180,6 +180,7 @@ IRREGULAR: tuple[Family, ...] = (
         model_types=("nemotron-nas", "deci"),
         source="nvidia/Llama-3_3-Nemotron-Super-49B-v1 configuration_decilm.py",
         whole=_nemotron_nas,
+        layer_kinds=(LayerKind.FULL, LayerKind.NONE),
     ),
     Family(name="dory", model_types=("dory",), source=_HF.format("modeling_dory.py"), whole=_dory),
     Family(
@@ -240,5 +241,6 @@ IRREGULAR: tuple[Family, ...] = (
         ),
         source="modeling files in the models' own repositories; vLLM 0.32 model registry",
         whole=_dense,
+        layer_kinds=(LayerKind.FULL,),
     ),
 )

@@ -276,6 +276,7 @@ RECURRENT: tuple[Family, ...] = (
         model_types=("rwkv5", "rwkv6"),
         source="RWKV/rwkv-5-world-1b5 modeling_rwkv5.py; arXiv 2404.05892",
         whole=_rwkv5,
+        layer_kinds=(LayerKind.LINEAR,),
     ),
     Family(
         name="xlstm", model_types=("xlstm",), source=_HF.format("modeling_xlstm.py"), whole=_xlstm

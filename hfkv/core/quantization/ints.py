@@ -122,9 +122,10 @@ def pack_quantized(p: Parts) -> Unpacked:
 
 
 def marlin_24(p: Parts) -> Unpacked:
-    """compressed-tensors marlin-24: 2:4 sparse, so half of the logical values are stored."""
-    bits = next((w.bits for w in widths(p)), 4)
-    return p.counted("marlin-24", 2 * _WORD, bits)
+    """compressed-tensors marlin-24: half of the values stored, a metadata word for 16 of all."""
+    meta = p.beside.get("meta")
+    parameters = meta.elements * 16 if meta else None
+    return Unpacked(layout="marlin-24", parameters=parameters)
 
 
 def sparse_24(p: Parts) -> Unpacked:
@@ -200,11 +201,15 @@ def fp_quant(p: Parts) -> Unpacked:
 
 
 def torchao(p: Parts) -> Unpacked:
-    """Torchao: one value an element, int4 two a byte or eight a word."""
+    """Torchao: one value an element; int4, which the block tells, two a byte or eight a word."""
     *rows, last = p.values.shape
-    four = any(w.bits == 4 for w in widths(p)) and p.values.dtype in {"I8", "U8", "I32"}
-    per = (8 if p.values.dtype == "I32" else 2) if four else 1
-    return p.found("torchao", *rows, last * per)
+    bits = next((w.bits for w in widths(p)), None)
+    if bits == 4 and p.values.dtype in {"I8", "U8", "I32"}:
+        return p.found("torchao", *rows, last * (8 if p.values.dtype == "I32" else 2))
+    by_row = p.shape("_weight_scale")[:1] == p.values.shape[:1]
+    if bits is None and not by_row and p.values.dtype[:1] in {"I", "U"}:
+        return p.unknown("torchao")
+    return p.found("torchao", *p.values.shape)
 
 
 def quanto(p: Parts) -> Unpacked:
