@@ -1,0 +1,88 @@
+"""A report as rows for a spreadsheet: one a GPU, or one when no GPU was asked about."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable
+from typing import Any
+
+from hfkv.core.report import Report
+from hfkv.render.json import inspect_document
+from hfkv.render.units import clean
+
+__all__ = ["COLUMNS", "inspect_csv", "write_csv"]
+
+# Column and its path in the `hfkv.inspect/1` document; `fit` is the GPU of the row.
+COLUMNS: dict[str, str] = {
+    "id": "target.id",
+    "revision": "target.revision",
+    "sha": "target.sha",
+    "class_name": "architecture.class_name",
+    "model_type": "architecture.model_type",
+    "attention": "architecture.attention",
+    "confidence": "architecture.confidence",
+    "max_context": "architecture.max_context",
+    "parameters": "weights.parameters",
+    "weights_bytes": "weights.bytes",
+    "weights_loaded_bytes": "weights.loaded_bytes",
+    "quantization": "weights.quantization.format",
+    "tokens": "kv_cache.tokens",
+    "sequences": "kv_cache.sequences",
+    "kv_dtype": "kv_cache.dtype",
+    "engine": "kv_cache.engine",
+    "kv_bytes": "kv_cache.bytes",
+    "kv_bytes_per_sequence": "kv_cache.bytes_per_sequence",
+    "kv_bytes_per_token": "kv_cache.bytes_per_token",
+    "kv_fixed_bytes_per_sequence": "kv_cache.fixed_bytes_per_sequence",
+    "simple_formula_applies": "kv_cache.simple_formula.applies",
+    "simple_formula_bytes": "kv_cache.simple_formula.bytes",
+    "gpu": "fit.gpu",
+    "gpu_count": "fit.count",
+    "tensor_parallel_size": "fit.tensor_parallel_size",
+    "pipeline_parallel_size": "fit.pipeline_parallel_size",
+    "fits": "fit.fits",
+    "short_by_bytes": "fit.short_by_bytes",
+    "kv_pool_bytes_per_gpu": "fit.kv_pool_bytes_per_gpu",
+    "max_sequences": "fit.max_sequences",
+    "longest_sequence": "fit.max_context",
+    "max_tokens": "fit.max_tokens",
+}
+
+
+def inspect_csv(report: Report) -> str:
+    """Return the report as a heading and its rows; `warnings` are codes with spaces between."""
+    document = inspect_document(report)
+    codes = " ".join(warning["code"] for warning in document["warnings"])
+    rows = (
+        [*(_at({**document, "fit": fit}, path) for path in COLUMNS.values()), codes]
+        for fit in document["fit"] or [None]
+    )
+    return write_csv((*COLUMNS, "warnings"), rows)
+
+
+def write_csv(heading: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    """Return rows as CSV with Unix line ends; what is not known is left empty."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(heading)
+    writer.writerows([_cell(value) for value in row] for row in rows)
+    return out.getvalue()
+
+
+def _at(document: Any, path: str) -> object:
+    for key in path.split("."):
+        if document is None:
+            return None
+        document = document[key]
+    return document
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if not isinstance(value, str):
+        return value
+    text = clean(value)
+    # a spreadsheet runs a cell that starts like this, and names come from strangers
+    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text

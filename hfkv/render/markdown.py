@@ -1,0 +1,135 @@
+"""A report as Markdown that can be pasted into an issue."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from hfkv.core.fit import FitReport
+from hfkv.core.kv import Component, KVReport
+from hfkv.core.readings import Finding
+from hfkv.core.report import Report
+from hfkv.render.layers import dims, group_layers, heads
+from hfkv.render.phrases import CONFIDENCE, gpu_phrase, load_phrase, model_phrase, verdict
+from hfkv.render.units import clean, dtype, integer, ranges, size, size_or_none
+
+__all__ = ["code", "escape", "inspect_markdown", "markdown_table"]
+
+_SPECIAL = re.compile(r"[\\`*_{}\[\]<>#|~]")
+
+
+def escape(text: str) -> str:
+    """Return foreign text that Markdown shows as it is."""
+    return _SPECIAL.sub(lambda match: f"\\{match[0]}", clean(text, 1000))
+
+
+def code(text: str) -> str:
+    """Return foreign text as a code span that also holds inside a table."""
+    return "`" + clean(text).replace("`", "'").replace("|", "\\|") + "`"
+
+
+def markdown_table(heading: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """Return a table; a heading that starts with `>` is aligned to the right."""
+    names = list(heading)
+    rule = ["---:" if name.startswith(">") else "---" for name in names]
+    lines = ([name.removeprefix(">") for name in names], rule, *rows)
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def inspect_markdown(report: Report) -> str:
+    """Return the report: verdict, sizes, GPUs, layers, the simple formula, warnings."""
+    return "\n".join(f"{block.rstrip()}\n" for block in _blocks(report))
+
+
+def _blocks(report: Report) -> Iterator[str]:
+    target = report.files.target
+    version = f" at {code(target.sha)}" if target.sha else ""
+    yield f"### {code(target.id)}{version}"
+    yield f"**{escape(verdict(report)[1])}**"
+    yield escape(model_phrase(report))
+    yield _sizes(report)
+    if report.fit:
+        yield _gpus(report.fit)
+    if report.architecture.layers:
+        yield _layers(report)
+    if report.kv is not None:
+        yield _simple(report.kv)
+    if report.findings:
+        yield "".join(_finding(finding) for finding in report.findings)
+    word = report.architecture.confidence.name.lower()
+    doubts = "".join(f" {escape(doubt)}." for doubt in report.architecture.doubts)
+    yield f"Confidence: **{word}**, {CONFIDENCE[word]}.{doubts}"
+
+
+def _sizes(report: Report) -> str:
+    rows: list[tuple[str, str, str, str]] = []
+    if report.weights is not None:
+        loaded = report.weights.loaded_bytes
+        rows.append(("weights", size(loaded), integer(loaded), report.weights.source))
+    if report.kv is not None:
+        kv = report.kv
+        rows.append(("KV cache", size(kv.bytes), integer(kv.bytes), load_phrase(report, kv)))
+        rows += [_component(part) for part in kv.components]
+        token = kv.bytes_per_token
+        rows.append(("each further token", size(token), integer(token), dtype(kv.dtype)))
+    return markdown_table(("", ">size", ">bytes", ""), rows)
+
+
+def _component(part: Component) -> tuple[str, str, str, str]:
+    entries = f"{integer(part.slots)} × {integer(part.bytes_per_slot)} B"
+    product = f"{integer(part.layers)} layers × {entries}, a sequence"
+    return f"{escape(part.name)}", size(part.bytes), integer(part.bytes), product
+
+
+def _gpus(fits: Iterable[FitReport]) -> str:
+    heading = ("GPU", ">memory", ">weights", ">overhead", ">left for KV", "fits")
+    rows = [
+        (
+            escape(gpu_phrase(fit)),
+            size(fit.memory_bytes),
+            size_or_none(fit.weights_bytes_per_gpu),
+            size(fit.overhead_bytes_per_gpu),
+            size(fit.kv_pool_bytes_per_gpu),
+            _fits(fit),
+            integer(fit.max_sequences),
+            integer(fit.max_context),
+        )
+        for fit in fits
+    ]
+    return markdown_table((*heading, ">sequences", ">longest"), rows)
+
+
+def _fits(fit: FitReport) -> str:
+    if fit.fits is None:
+        return "weights unknown"
+    return "yes" if fit.fits else f"short by {size(fit.short_by_bytes)}"
+
+
+def _layers(report: Report) -> str:
+    rows = [
+        (
+            integer(len(group.indices)),
+            group.kind.replace("_", " "),
+            heads(group),
+            dims(group),
+            integer(group.window),
+            ranges(group.indices),
+        )
+        for group in group_layers(report.architecture.layers)
+    ]
+    heading = (">layers", "kind", ">KV heads", ">head dim", ">window", "which")
+    return markdown_table(heading, rows)
+
+
+def _simple(kv: KVReport) -> str:
+    simple = kv.simple_formula
+    if simple.applies:
+        return "The simple formula applies."
+    said = "" if simple.bytes is None else f" (it would say {size(simple.bytes)})"
+    reasons = "; ".join(escape(reason) for reason in simple.why_not)
+    return f"The simple formula does not apply{said}: {reasons}."
+
+
+def _finding(finding: Finding) -> str:
+    hint = f" *{escape(finding.hint)}*" if finding.hint else ""
+    return f"- {code(finding.code)} {escape(finding.message)}{hint}\n"

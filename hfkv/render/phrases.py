@@ -1,0 +1,165 @@
+"""Short sentences that more than one format says: the verdict, the load, the model."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from hfkv.core.architecture import Architecture
+from hfkv.core.fit import FitReport
+from hfkv.core.kv import KVReport
+from hfkv.core.report import Report
+from hfkv.core.weights import WeightReport
+from hfkv.render.units import clean, count, integer, size
+
+__all__ = [
+    "CONFIDENCE",
+    "Verdict",
+    "gpu_phrase",
+    "load_phrase",
+    "model_phrase",
+    "plural",
+    "share",
+    "verdict",
+]
+
+# The ladder in words, best first.
+CONFIDENCE = {
+    "confirmed": "the config and the tensors agree",
+    "declared": "the config says so; no tensor was compared",
+    "inferred": "hfkv does not know this model type and read it like any other",
+    "doubtful": "something does not add up",
+    "unknown": "the architecture could not be read",
+}
+
+_NO_WEIGHTS = "The size of the weights is not known."
+
+
+class Verdict(Enum):
+    """How an answer feels: good, bad, neither, or not known."""
+
+    FITS = "fits"
+    SHORT = "does not fit"
+    NEEDS = "needs"
+    UNKNOWN = "unknown"
+
+
+def plural(number: int, noun: str) -> str:
+    """Return `1 sequence`, `3 sequences`."""
+    return f"{integer(number)} {noun}" if number == 1 else f"{integer(number)} {noun}s"
+
+
+def gpu_phrase(fit: FitReport) -> str:
+    """Return `RTX 4090` or `4 × RTX 4090`."""
+    name = clean(fit.name, 80)
+    return name if fit.count == 1 else f"{fit.count} × {name.removeprefix('a ')}"
+
+
+def share(fit: FitReport) -> str:
+    """Return the utilization as `0.9`."""
+    numerator, denominator = fit.utilization
+    return f"{numerator / denominator:.4g}"
+
+
+def load_phrase(report: Report, kv: KVReport) -> str:
+    """Return what is to be held: `131,072 tokens × 1 sequence`."""
+    lengths = report.workload.seq_lens
+    if lengths:
+        low, high = integer(min(lengths)), integer(max(lengths))
+        span = low if low == high else f"{low} to {high}"
+        return f"{plural(len(lengths), 'sequence')} of {span} tokens"
+    return f"{integer(kv.tokens)} tokens × {plural(kv.sequences, 'sequence')}"
+
+
+def model_phrase(report: Report) -> str:
+    """Return the model in one line: class, parameters, format, attention, longest context."""
+    a, w = report.architecture, report.weights
+    return ", ".join(part for part in (_name(a), *_numbers(w), *_structure(a)) if part)
+
+
+def _name(a: Architecture) -> str:
+    return clean(a.class_name or a.model_type or "no architecture named", 80)
+
+
+def _numbers(w: WeightReport | None) -> tuple[str, ...]:
+    if w is None:
+        return ()
+    parameters = f"{count(w.parameters)} parameters" if w.parameters is not None else ""
+    return parameters, _format(w)
+
+
+def _format(w: WeightReport) -> str:
+    """Return the quantization, or the stored dtype when one dtype holds nearly everything."""
+    scheme = w.quantization
+    if scheme is not None and scheme.format != "none":
+        bits = f" {scheme.bits}-bit" if scheme.bits else ""
+        return f"{clean(scheme.format, 40)}{bits}"
+    if not w.by_dtype:
+        return ""
+    name, total = max(w.by_dtype.items(), key=lambda item: item[1].bytes)
+    return clean(name, 40) if 100 * total.bytes >= 99 * w.bytes else f"mostly {clean(name, 40)}"
+
+
+def _structure(a: Architecture) -> tuple[str, ...]:
+    attention = {"none": "no attention", "mixed": "mixed attention"}.get(a.attention, a.attention)
+    if a.kind != "decoder":
+        attention = a.kind if a.attention == "none" else f"{a.kind}, {attention}"
+    experts = a.experts
+    routed = ""
+    if experts is not None:
+        active = f", {experts.active} active" if experts.active is not None else ""
+        routed = f"{experts.total} experts{active}"
+    longest = f"up to {integer(a.max_context)} tokens" if a.max_context else ""
+    return attention, routed, longest
+
+
+def verdict(report: Report) -> tuple[Verdict, str]:
+    """Return the one answer that was asked for, as a feeling and a sentence."""
+    if report.kv is None:
+        return Verdict.UNKNOWN, _unknown(report.weights)
+    if not report.fit:
+        return Verdict.NEEDS, _needs(report, report.kv, report.weights)
+    if len(report.fit) == 1:
+        return _one_gpu(report, report.kv, report.fit[0])
+    return _several(report, report.kv)
+
+
+def _several(report: Report, kv: KVReport) -> tuple[Verdict, str]:
+    held, choices = load_phrase(report, kv), len(report.fit)
+    fitting = [fit for fit in report.fit if fit.fits is not False]
+    if not fitting:
+        return Verdict.SHORT, f"Does not fit on any of {choices} choices: {held}."
+    smallest = min(fitting, key=lambda fit: fit.memory_bytes * fit.count)
+    share_of = f"all {choices}" if len(fitting) == choices else f"{len(fitting)} of {choices}"
+    where = f"{share_of} choices, the smallest {gpu_phrase(smallest)}"
+    if smallest.fits is None:
+        return Verdict.NEEDS, f"The cache alone fits on {where}: {held}. {_NO_WEIGHTS}"
+    return Verdict.FITS, f"Fits on {where}: {held}."
+
+
+def _unknown(weights: WeightReport | None) -> str:
+    known = f" The weights take {size(weights.bytes)}." if weights else ""
+    return f"The cache cannot be sized.{known}"
+
+
+def _needs(report: Report, kv: KVReport, weights: WeightReport | None) -> str:
+    cache = f"{size(kv.bytes)} of KV cache for {load_phrase(report, kv)}"
+    if weights is None:
+        return f"Needs {cache}, beside the weights, which are not known."
+    if kv.bytes == 0 and not kv.components:
+        return f"Needs {size(weights.loaded_bytes)} of weights and keeps no cache."
+    total = size(weights.loaded_bytes + kv.bytes)
+    return f"Needs {total}: {size(weights.loaded_bytes)} of weights and {cache}."
+
+
+def _one_gpu(report: Report, kv: KVReport, fit: FitReport) -> tuple[Verdict, str]:
+    where, held = gpu_phrase(fit), load_phrase(report, kv)
+    if fit.fits is False:
+        per = " per GPU" if fit.count > 1 else ""
+        short = f"short by {size(fit.short_by_bytes)}{per}"
+        return Verdict.SHORT, f"Does not fit on {where}: {short} for {held}."
+    if fit.fits is None:
+        return Verdict.NEEDS, f"The cache alone fits on {where}: {held}. {_NO_WEIGHTS}"
+    if fit.kv_bytes_per_sequence_per_gpu == 0:
+        return Verdict.FITS, f"Fits on {where}, and keeps no cache."
+    room = f"Room for {plural(fit.max_sequences, 'such sequence')}."
+    return Verdict.FITS, f"Fits on {where}: {held}. {room}"

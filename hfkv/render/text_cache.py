@@ -1,0 +1,125 @@
+"""Why: which layers keep what, and what the simple formula would have said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from hfkv.core.kv import Component, KVReport
+from hfkv.core.report import Report
+from hfkv.core.stores import Layer
+from hfkv.render.layers import dims, every, group_layers, heads
+from hfkv.render.phrases import load_phrase, plural
+from hfkv.render.tables import quiet, table
+from hfkv.render.units import clean, dtype, integer, ratio, size
+
+__all__ = ["cache_section"]
+
+_LONG = 30  # characters: a longer list of layers says less than "all others"
+
+_UNITS = {
+    "token": "tokens",
+    "window": "window",
+    "chunk": "chunk",
+    "ratio": "compressed",
+    "fixed": "",
+    "source": "positions",
+}
+
+
+def cache_section(report: Report) -> Iterator[RenderableType]:
+    """Yield the layers, the components of the cache, and the simple formula beside them."""
+    if report.architecture.layers:
+        yield _layers(report.architecture.layers)
+    for doubt in report.architecture.doubts:
+        yield Text(clean(doubt), style="yellow")
+    if report.kv is None:
+        return
+    if report.kv.components:
+        yield ""
+        yield _components(report.kv)
+        yield _totals(report.kv)
+    yield ""
+    yield from _simple(report, report.kv)
+
+
+def _layers(layers: tuple[Layer, ...]) -> Table:
+    grid = table(">layers", "kind", ">KV heads", ">head dim", ">window", "which")
+    groups = group_layers(layers)
+    largest = max(groups, key=lambda group: len(group.indices))
+    for group in groups:
+        which = every(group.indices)
+        grid.add_row(
+            integer(len(group.indices)),
+            group.kind.replace("_", " "),
+            heads(group),
+            dims(group),
+            integer(group.window),
+            quiet("all others" if group is largest and len(which) > _LONG else which),
+        )
+    return grid
+
+
+def _components(kv: KVReport) -> Table:
+    grid = table("each sequence keeps", ">layers", ">entries", "", ">bytes each", ">in all")
+    for part in kv.components:
+        grid.add_row(
+            clean(part.name, 60),
+            f"{integer(part.layers)} ×",
+            integer(part.slots),
+            quiet(_UNITS.get(part.growth, clean(part.growth, 40))),
+            _each(part),
+            size(part.bytes),
+        )
+    return grid
+
+
+def _each(part: Component) -> Text:
+    text = Text(size(part.bytes_per_slot))
+    return text.append(f" {dtype(part.dtype)}", style="dim")
+
+
+def _totals(kv: KVReport) -> Text:
+    text = Text(f"{size(kv.bytes_per_sequence)} a sequence", style="bold")
+    more = f"{size(kv.bytes_per_token)} for each further token"
+    fixed = kv.fixed_bytes_per_sequence
+    always = f"{size(fixed)} whatever its length, " if fixed else ""
+    return text.append(f": {always}{more}", style="not bold")
+
+
+def _simple(report: Report, kv: KVReport) -> Iterator[RenderableType]:
+    simple = kv.simple_formula
+    if simple.applies:
+        yield Text("The simple formula applies: ").append(_product(report, kv), style="dim")
+        return
+    yield Text(f"{_said(simple.bytes, kv.bytes)} does not apply here:")
+    for reason in simple.why_not:
+        yield Text(f"- {clean(reason)}")
+
+
+def _said(simple: int | None, truth: int) -> str:
+    """Return what the simple formula makes of this model, measured against the truth."""
+    if simple is None:
+        return "The simple formula"
+    if simple == truth:
+        return f"The simple formula happens to say the same, {size(simple)}, but"
+    if not truth:
+        return f"The simple formula would say {size(simple)}, but"
+    of = "" if simple > truth else " of"
+    return f"The simple formula would say {size(simple)}, {ratio(simple, truth)}{of} the truth; it"
+
+
+def _product(report: Report, kv: KVReport) -> str:
+    """Return the simple formula with its numbers; it applies, so all layers are alike."""
+    layers = report.architecture.layers
+    group, part = group_layers(layers)[0], kv.components[0]
+    tokens = load_phrase(report, kv)
+    each, left = divmod(part.bytes_per_slot, part.elements_per_slot)
+    values = dtype(part.dtype) if left else plural(each, "byte")
+    return (
+        f"2 × {len(layers)} layers × {group.num_key_value_heads} KV heads"
+        f" × {group.head_dim} wide × {values} × {tokens} = {size(kv.bytes)}."
+    )

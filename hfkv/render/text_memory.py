@@ -1,0 +1,213 @@
+"""What it takes: weights, cache and overhead against the memory of each GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from hfkv.core.fit import FitReport
+from hfkv.core.kv import KVReport
+from hfkv.core.report import Report
+from hfkv.render.bars import FREE, KV, LEFT, OVERHEAD, WEIGHTS, Part, bar, cells
+from hfkv.render.phrases import gpu_phrase, load_phrase, plural, share
+from hfkv.render.tables import quiet, table
+from hfkv.render.units import clean, dtype, integer, percent, size, size_or_none
+
+__all__ = ["memory_section"]
+
+_BAR_LIMIT = 96
+
+
+def memory_section(report: Report, width: int) -> Iterator[RenderableType]:
+    """Yield the bar and figures of one GPU, a table of several, or what is known without any."""
+    if len(report.fit) > 1:
+        yield _many(report, width)
+    elif report.fit:
+        yield from _one(report, report.fit[0], width)
+    else:
+        yield from _without_gpu(report, width)
+
+
+def _without_gpu(report: Report, width: int) -> Iterator[RenderableType]:
+    parts = []
+    if report.weights is not None:
+        note = _weights_note(report)
+        parts.append(
+            Part(name="weights", bytes=report.weights.loaded_bytes, look=WEIGHTS, note=note)
+        )
+    if report.kv is not None:
+        parts.append(_cache_part(report, report.kv, report.kv.bytes))
+    if all(part.bytes for part in parts) and len(parts) > 1:
+        yield bar(tuple(parts), _bar_width(width))
+    if parts:
+        yield _legend(tuple(parts), _total(tuple(parts)))
+    if report.kv is not None:
+        yield quiet("Add --gpu a100-80 (or auto, or all) to see whether it fits.")
+
+
+def _weights_note(report: Report) -> str:
+    weights = report.weights
+    if weights is None or weights.loaded_bytes == weights.bytes:
+        return ""
+    return f"of {size(weights.bytes)} in the files"
+
+
+def _cache_part(report: Report, kv: KVReport, nbytes: int) -> Part:
+    note = f"{load_phrase(report, kv)}, {dtype(kv.dtype)}" if kv.components else "none is kept"
+    return Part(name="KV cache", bytes=nbytes, look=KV, note=note)
+
+
+def _bar_width(width: int) -> int:
+    return min(_BAR_LIMIT, width - 2)
+
+
+def _legend(parts: tuple[Part, ...], whole: int) -> Table:
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(no_wrap=True)
+    grid.add_column(justify="right", no_wrap=True)
+    grid.add_column(justify="right", no_wrap=True)
+    grid.add_column()
+    for part in parts:
+        glyph, colour = part.look
+        name = Text(f"{glyph} ", style=colour).append(part.name, style="default")
+        grid.add_row(name, size(part.bytes), percent(part.bytes, whole), quiet(part.note))
+    return grid
+
+
+def _one(report: Report, fit: FitReport, width: int) -> Iterator[RenderableType]:
+    per = " per GPU" if fit.count > 1 else ""
+    budget = f"{size(fit.memory_bytes)}{per} × {share(fit)} = {size(fit.budget_bytes)}"
+    yield quiet(f"{gpu_phrase(fit)}{_parallel(fit)}: {budget} for the engine")
+    needs = _needs(report, fit)
+    parts = (*needs, *_rest(fit, needs))
+    yield bar(parts, _bar_width(width))
+    if needs == parts:
+        yield _limit(fit.budget_bytes, _total(needs), _bar_width(width))
+    yield _legend(parts, max(fit.memory_bytes, _total(parts)))
+    yield ""
+    yield _capacity(report, fit)
+    if fit.ways_to_fit:
+        yield ""
+        yield _ways(fit)
+    yield from (quiet(clean(note)) for note in fit.notes)
+
+
+def _limit(budget: int, needed: int, width: int) -> Text:
+    """Return the line under an overflowing bar that shows where the GPU ends."""
+    column = min(width - 1, cells((budget, needed - budget), width)[0])
+    label = f"{size(budget)} is all there is"
+    fits_right = column + 2 + len(label) <= width
+    line = f"{'':{column}}▲ {label}" if fits_right else f"{label} ▲".rjust(column + 1)
+    return Text(line, style="red", no_wrap=True)
+
+
+def _parallel(fit: FitReport) -> str:
+    parts = [f"tensor parallel {fit.tensor_parallel_size}"] if fit.tensor_parallel_size > 1 else []
+    if fit.pipeline_parallel_size > 1:
+        parts.append(f"pipeline parallel {fit.pipeline_parallel_size}")
+    return f" ({', '.join(parts)})" if parts else ""
+
+
+def _cache_bytes(kv: KVReport, fit: FitReport) -> int:
+    """Return what the whole load takes of one GPU's pool."""
+    if fit.short_by_bytes:
+        spent = fit.overhead_bytes_per_gpu + (fit.weights_bytes_per_gpu or 0)
+        return fit.budget_bytes - spent + fit.short_by_bytes
+    return min(fit.kv_bytes_per_sequence_per_gpu * kv.sequences, fit.kv_pool_bytes_per_gpu)
+
+
+def _needs(report: Report, fit: FitReport) -> tuple[Part, ...]:
+    """Return what one GPU is to hold."""
+    estimated = ", ".join(f"{clean(p.name)} {size(p.bytes)}" for p in fit.overhead_parts)
+    note = f"estimated: {estimated}" if estimated else "as given"
+    parts = [Part(name="overhead", bytes=fit.overhead_bytes_per_gpu, look=OVERHEAD, note=note)]
+    if fit.weights_bytes_per_gpu is not None:
+        parts.insert(0, Part(name="weights", bytes=fit.weights_bytes_per_gpu, look=WEIGHTS))
+    if report.kv is not None:
+        parts.append(_cache_part(report, report.kv, _cache_bytes(report.kv, fit)))
+    return tuple(parts)
+
+
+def _rest(fit: FitReport, needs: tuple[Part, ...]) -> tuple[Part, ...]:
+    """Return what is left of the GPU, nothing when the budget is overdrawn."""
+    if fit.short_by_bytes:
+        return ()
+    free = "for more sequences or longer ones"
+    if fit.weights_bytes_per_gpu is None:
+        free = "for the weights, which are not known"
+    budget, memory = fit.budget_bytes, fit.memory_bytes
+    return (
+        Part(name="free", bytes=budget - _total(needs), look=FREE, note=free),
+        Part(name="not used", bytes=max(0, memory - budget), look=LEFT, note="left to the system"),
+    )
+
+
+def _total(parts: tuple[Part, ...]) -> int:
+    return sum(part.bytes for part in parts)
+
+
+def _capacity(report: Report, fit: FitReport) -> Table:
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column()
+    grid.add_row("left for the cache", size(fit.kv_pool_bytes_per_gpu))
+    if fit.kv_bytes_per_sequence_per_gpu:
+        grid.add_row("sequences like this", _sequences(fit))
+        grid.add_row("longest single sequence", _longest(report, fit))
+        grid.add_row("tokens in all", integer(fit.max_tokens))
+    return grid
+
+
+def _sequences(fit: FitReport) -> Text:
+    text = Text(integer(fit.max_sequences))
+    simple = fit.simple_formula_max_sequences
+    if simple is not None and simple != fit.max_sequences:
+        text.append(f"  (the simple formula would say {integer(simple)})", style="dim")
+    return text
+
+
+def _longest(report: Report, fit: FitReport) -> Text:
+    text = Text(plural(fit.max_context, "token"))
+    if fit.max_context == report.architecture.max_context:
+        text.append("  (the model's own maximum)", style="dim")
+    return text
+
+
+def _ways(fit: FitReport) -> Table:
+    grid = table("ways to fit", ">frees per GPU", "")
+    for way in fit.ways_to_fit:
+        enough = Text("fits", style="green") if way.fits else Text("not enough", style="dim")
+        grid.add_row(clean(way.change), size(way.frees_bytes), enough)
+    return grid
+
+
+def _many(report: Report, width: int) -> Table:
+    wide = width >= 110
+    columns = ["GPU", ">memory", ">weights", ">left for KV", "", ">sequences", ">longest"]
+    grid = table(*columns, *(["per GPU"] if wide else []))
+    for fit in report.fit:
+        row: list[RenderableType] = [
+            Text(gpu_phrase(fit), style="dim" if fit.fits is False else "default"),
+            size(fit.memory_bytes),
+            size_or_none(fit.weights_bytes_per_gpu),
+            size(fit.kv_pool_bytes_per_gpu),
+            _mark(fit),
+            integer(fit.max_sequences),
+            integer(fit.max_context),
+        ]
+        grid.add_row(*row, *([_small_bar(report, fit)] if wide else []))
+    return grid
+
+
+def _mark(fit: FitReport) -> Text:
+    if fit.fits is None:
+        return Text("?", style="yellow")
+    return Text("✔", style="green") if fit.fits else Text("✘", style="red")
+
+
+def _small_bar(report: Report, fit: FitReport) -> Text:
+    needs = _needs(report, fit)
+    return bar((*needs, *_rest(fit, needs)), 24)

@@ -1,0 +1,215 @@
+"""What to watch out for, and where every figure comes from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from hfkv.core.fit import FitReport
+from hfkv.core.kv import KVReport
+from hfkv.core.readings import Finding, Reading
+from hfkv.core.report import Report
+from hfkv.core.weights import QuantizationReport, WeightReport
+from hfkv.render.phrases import CONFIDENCE, gpu_phrase, plural, share
+from hfkv.render.tables import quiet, table
+from hfkv.render.units import NOTHING, clean, count, dtype, integer, percent, size
+
+__all__ = ["findings_section", "sources_section"]
+
+_LADDER_STYLE = {
+    "confirmed": "green",
+    "declared": "green",
+    "inferred": "yellow",
+    "doubtful": "yellow",
+    "unknown": "red",
+}
+
+_WEIGHTS_SOURCE = {
+    "safetensors-headers": "exact, from the safetensors headers",
+    "gguf-headers": "exact, from the GGUF headers",
+    "hub-api": "exact, from the Hub's own count",
+    "file-sizes": "from the sizes of the files",
+    "config": "estimated from the config",
+}
+
+
+def findings_section(report: Report) -> Iterator[RenderableType]:
+    """Yield every finding: its code, what is true, and what to do."""
+    for finding in report.findings:
+        yield _finding(finding)
+
+
+def _finding(finding: Finding) -> Table:
+    grid = Table.grid(padding=(0, 1, 0, 0))
+    grid.add_column(no_wrap=True, style="yellow")
+    grid.add_column()
+    text = Text(clean(finding.code, 40), style="yellow").append("  ")
+    grid.add_row("▲", text.append(clean(finding.message, 1000), style="default"))
+    if finding.hint:
+        grid.add_row("", Text(f"→ {clean(finding.hint, 1000)}", style="dim"))
+    return grid
+
+
+def sources_section(report: Report, *, explain: bool) -> Iterator[RenderableType]:
+    """Yield the confidence and the origin of the figures; with `explain`, of each one."""
+    yield _origins(report, explain=explain)
+    if not explain:
+        return
+    if report.architecture.readings:
+        yield ""
+        yield _readings(report.architecture.readings)
+    if report.weights is not None:
+        yield ""
+        yield _by_dtype(report.weights)
+        yield ""
+        yield _by_role(report.weights)
+    if report.kv is not None and report.kv.components:
+        yield ""
+        yield from _cache(report.kv)
+    for fit in report.fit:
+        yield ""
+        yield from _pool(fit)
+
+
+def _origins(report: Report, *, explain: bool) -> Table:
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column()
+    architecture = report.architecture
+    word = architecture.confidence.name.lower()
+    grade = Text(word, style=_LADDER_STYLE[word])
+    grid.add_row("architecture", grade.append(f": {CONFIDENCE[word]}", style="default"))
+    if not explain:
+        for line in _beyond_the_file(architecture.readings):
+            grid.add_row("", line)
+    if report.weights is not None:
+        grid.add_row("weights", _weights_origin(report.weights))
+        if report.weights.quantization is not None:
+            grid.add_row("quantization", _scheme(report.weights.quantization))
+        for note in report.weights.notes:
+            grid.add_row("", clean(note))
+    if report.kv is not None and report.kv.dtype is not None:
+        source = clean(report.kv.dtype_source)
+        grid.add_row("cache dtype", f"{dtype(report.kv.dtype)} ({source})")
+    for fit in report.fit[:1]:
+        grid.add_row("GPU memory", clean(fit.memory_source))
+        parts = "estimated" if fit.overhead_parts else "as given"
+        grid.add_row("overhead", parts)
+    return grid
+
+
+def _weights_origin(weights: WeightReport) -> str:
+    tensors = f"{integer(weights.tensors)} tensors" if weights.tensors else ""
+    return ", ".join(
+        part for part in (_WEIGHTS_SOURCE.get(weights.source, weights.source), tensors) if part
+    )
+
+
+def _scheme(scheme: QuantizationReport) -> str:
+    """Return how the weights are packed, what that costs, and where it says so."""
+    parts = [clean(scheme.format, 40)]
+    if scheme.bits is not None:
+        parts[0] += f" {scheme.bits}-bit"
+    if scheme.group_size is not None and scheme.group_size > 0:
+        parts.append(f"groups of {integer(scheme.group_size)}")
+    if scheme.effective_bits is not None and scheme.effective_bits[1]:
+        bits, parameters = scheme.effective_bits
+        parts.append(f"{bits / parameters:.2f} bits a parameter with its scales")
+    if scheme.unquantized_modules:
+        parts.append(f"{plural(len(scheme.unquantized_modules), 'module')} left as they were")
+    return f"{', '.join(parts)} ({clean(scheme.source)})"
+
+
+def _beyond_the_file(readings: tuple[Reading, ...]) -> Iterator[str]:
+    """Yield the figures that no file states, by the rule or default they come from."""
+    by_source: dict[str, list[str]] = {}
+    for reading in readings:
+        if ".json" not in reading.source:
+            by_source.setdefault(clean(reading.source), []).append(clean(reading.field, 60))
+    for source, fields in by_source.items():
+        yield f"{', '.join(fields)} ← {source}"
+
+
+def _readings(readings: tuple[Reading, ...]) -> Table:
+    grid = table("figure", "value", "path it took")
+    for reading in readings:
+        grid.add_row(clean(reading.field, 60), _value(reading.value), quiet(clean(reading.source)))
+    return grid
+
+
+def _value(value: object) -> str:
+    if value is None or (isinstance(value, int) and not isinstance(value, bool)):
+        return integer(value)
+    text = value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
+    return clean(text, 60)
+
+
+def _by_dtype(weights: WeightReport) -> Table:
+    grid = table("stored as", ">tensors", ">elements", ">bytes", ">", ">exactly")
+    for name, total in weights.by_dtype.items():
+        grid.add_row(
+            clean(name, 40),
+            integer(total.tensors),
+            integer(total.elements),
+            size(total.bytes),
+            percent(total.bytes, weights.bytes),
+            quiet(integer(total.bytes)),
+        )
+    return grid
+
+
+def _by_role(weights: WeightReport) -> Table:
+    grid = table("used for", ">parameters", ">bytes", ">", ">exactly")
+    for name, total in weights.by_role.items():
+        grid.add_row(
+            clean(name, 40).replace("_", " "),
+            count(total.parameters) if total.parameters is not None else NOTHING,
+            size(total.bytes),
+            percent(total.bytes, weights.bytes),
+            quiet(integer(total.bytes)),
+        )
+    return grid
+
+
+def _cache(kv: KVReport) -> Iterator[RenderableType]:
+    """Yield the arithmetic of the cache, one product a component."""
+    for part in kv.components:
+        product = (
+            f"{integer(part.layers)} layers × {integer(part.slots)} entries"
+            f" × {integer(part.bytes_per_slot)} B = {integer(part.bytes)} B"
+        )
+        elements = f"{integer(part.elements_per_slot)} values of {dtype(part.dtype)} an entry"
+        yield Text(f"{clean(part.name, 60)}: {product}").append(f" ({elements})", style="dim")
+    yield Text(
+        f"{integer(kv.bytes_per_sequence)} B a sequence, "
+        f"{integer(kv.bytes)} B for {integer(kv.sequences)}"
+    )
+
+
+def _pool(fit: FitReport) -> Iterator[RenderableType]:
+    """Yield the arithmetic of one GPU, from its memory to the number of sequences."""
+    yield Text(f"{gpu_phrase(fit)}, each:")
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(no_wrap=True)
+    grid.add_column(justify="right", no_wrap=True)
+    grid.add_column(style="dim")
+    grid.add_row("memory", _bytes(fit.memory_bytes), clean(fit.memory_source))
+    grid.add_row("budget", _bytes(fit.budget_bytes), f"memory × {share(fit)}")
+    if fit.weights_bytes_per_gpu is not None:
+        grid.add_row("− weights", _bytes(fit.weights_bytes_per_gpu), "")
+    for part in fit.overhead_parts:
+        grid.add_row(f"− {clean(part.name, 60)}", _bytes(part.bytes), "estimated")
+    if not fit.overhead_parts:
+        grid.add_row("− overhead", _bytes(fit.overhead_bytes_per_gpu), "as given")
+    grid.add_row("= left for the cache", _bytes(fit.kv_pool_bytes_per_gpu), "")
+    each = _bytes(fit.kv_bytes_per_sequence_per_gpu)
+    grid.add_row("÷ one sequence", each, f"= {integer(fit.max_sequences)} sequences")
+    yield grid
+
+
+def _bytes(nbytes: int) -> str:
+    return f"{integer(nbytes)} B"
