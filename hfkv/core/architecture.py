@@ -38,7 +38,8 @@ class Architecture:
     cross-attention, None when nothing states it. `simple` holds what the simple formula
     would multiply: (layers, KV heads, head_dim). `text_model_type` is the decoder's own;
     `broadcast_heads` is Falcon's `new_decoder_architecture`, which transformers caches
-    wide. `layers` is empty when `confidence` is
+    wide; `stated_window` is the file's sliding window, in use or not; `remote_code` says
+    that the model_type needs code from its own repository. `layers` is empty when `confidence` is
     UNKNOWN; `doubts` are sentences that explain any confidence below DECLARED; `unread`
     are suspicious keys nobody read.
     """
@@ -69,6 +70,8 @@ class Architecture:
     tie_word_embeddings: bool | None = None
     text_model_type: str | None = None
     broadcast_heads: bool = False
+    stated_window: int | None = None
+    remote_code: bool = False
     readings: tuple[Reading, ...] = ()
     unread: tuple[str, ...] = ()
 
@@ -166,9 +169,17 @@ def _known(
         tie_word_embeddings=_tied(root, text),
         text_model_type=text.model_type,
         broadcast_heads=text.raw("new_decoder_architecture") is True,
+        stated_window=_stated_window(text),
+        remote_code=isinstance(root.values.get("auto_map"), dict)
+        and root.model_type not in known_model_types(),
         readings=tuple(text.log.readings.values()),
         unread=unread,
     )
+
+
+def _stated_window(text: Config) -> int | None:
+    value = text.given("sliding_window")
+    return value if isinstance(value, int) and value > 0 else None
 
 
 def _same(values: set[Any]) -> Any | None:

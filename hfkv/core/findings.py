@@ -96,12 +96,11 @@ def _formula(facts: Facts) -> Iterator[Finding]:
 def _windows(facts: Facts) -> Iterator[Finding]:
     """Say when a stated window changes nothing."""
     arch, kv = facts.architecture, facts.kv
-    stated = next((r for r in arch.readings if r.field == "sliding_window"), None)
-    if kv is None or stated is None or not isinstance(stated.value, int) or not stated.value:
+    window = arch.stated_window
+    if kv is None or window is None:
         return
-    window = stated.value
     windowed = [s for layer in arch.layers if (s := layer.attention) and s.window]
-    if not windowed and stated.source.startswith("config.json"):
+    if not windowed:
         yield Finding(
             code="window-unused",
             message=f"sliding_window is {window:,} and switched off: every token is kept",
@@ -244,7 +243,7 @@ def _reading(facts: Facts) -> Iterator[Finding]:
             message=f"{count} next-token prediction layer{'s' * (count > 1)} not counted in the "
             "cache: engines load them for speculative decoding only",
         )
-    if isinstance((facts.files.config or {}).get("auto_map"), dict):
+    if facts.architecture.remote_code:
         yield Finding(
             code="remote-code",
             message="the config names code of its own (auto_map)",
