@@ -1,0 +1,145 @@
+"""Option values as people write them: `32k` tokens, `2gib`, `0.9`, `1200,8k`.
+
+Each reader takes the text and raises ValueError with the sentence that is shown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import click
+
+__all__ = [
+    "EngineName",
+    "Written",
+    "complete_gpu",
+    "context",
+    "lengths",
+    "seconds",
+    "share",
+    "size",
+    "source_tokens",
+]
+
+if TYPE_CHECKING:
+    _ParamType = click.ParamType[Any]
+else:
+    _ParamType = click.ParamType  # generic only since click 8.5
+
+_TOKENS = re.compile(r"([0-9][0-9_]{0,15}(?:\.[0-9]{1,6})?)(k|m)?", re.IGNORECASE)
+_TOKEN_UNITS = {"": 1, "k": 1024, "m": 1024 * 1024}
+_MOST_TOKENS = 10**12
+
+_SIZE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?) ?(b|[kmgt]i?b)", re.IGNORECASE)
+_SIZE_UNITS = {
+    "b": 1,
+    **{f"{letter}b": 1000**power for power, letter in enumerate("kmgt", 1)},
+    **{f"{letter}ib": 1024**power for power, letter in enumerate("kmgt", 1)},
+}
+
+_SHARE = re.compile(r"([0-9]{0,3}(?:\.[0-9]{1,12})?)(%?)")
+_SECONDS = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)s?")
+
+
+class Written(_ParamType):
+    """An option value that one of the functions below reads."""
+
+    def __init__(self, name: str, read: Callable[[str], object]) -> None:
+        self.name = name
+        self.read = read
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return what was written, as the core takes it."""
+        if not isinstance(value, str):
+            return value
+        try:
+            return self.read(value.strip())
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+class EngineName(Written):
+    """The name of an engine; --help shows those there are."""
+
+    def __init__(self) -> None:
+        super().__init__("engine", _engine)
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        """Return the names in the registry, which only --help needs to load."""
+        del param, ctx
+        from hfkv.core.engines.registry import ENGINES  # noqa: PLC0415
+
+        return f"[{'|'.join(ENGINES)}]"
+
+
+def _engine(text: str) -> str:
+    from hfkv.core.engines.registry import engine_named  # noqa: PLC0415
+
+    return engine_named(text).name
+
+
+def context(text: str) -> int | None:
+    """Return the tokens of `8192`, `32k` (32 x 1024) or `1m`; None for `max`."""
+    return None if text.lower() == "max" else _tokens(text, least=1, also=", or max")
+
+
+def source_tokens(text: str) -> int:
+    """Return a number of positions, which may be none."""
+    return _tokens(text, least=0)
+
+
+def lengths(text: str) -> tuple[int, ...]:
+    """Return numbers of tokens that have commas between them."""
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    if not words:
+        raise ValueError(f"{text!r} holds no lengths; write 1200,8k,32k")
+    return tuple(_tokens(word, least=1) for word in words)
+
+
+def _tokens(text: str, *, least: int, also: str = "") -> int:
+    match = _TOKENS.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r} is not a number of tokens such as 8192 or 32k{also}")
+    exact = Fraction(match[1].replace("_", "")) * _TOKEN_UNITS[(match[2] or "").lower()]
+    if exact.denominator != 1:
+        raise ValueError(f"{text!r} is not a whole number of tokens (k is 1024)")
+    if not least <= exact <= _MOST_TOKENS:
+        raise ValueError(f"{text!r} is not between {least} and {_MOST_TOKENS:,} tokens")
+    return int(exact)
+
+
+def size(text: str) -> int:
+    """Return the bytes of `2gib` (2^30) or `2gb` (10^9); a unit is needed."""
+    match = _SIZE.fullmatch(text)
+    if match is None and text != "0":
+        raise ValueError(f"{text!r} is not a size such as 2gib (2^30) or 2gb (10^9)")
+    return int(Fraction(match[1]) * _SIZE_UNITS[match[2].lower()]) if match else 0
+
+
+def share(text: str) -> Fraction:
+    """Return `0.9` or `90%` as an exact fraction above 0 and up to 1."""
+    match = _SHARE.fullmatch(text)
+    exact = Fraction(match[1]) / (100 if match[2] else 1) if match and match[1] else Fraction()
+    if not 0 < exact <= 1:
+        raise ValueError(f"{text!r} is not a share such as 0.9, above 0 and up to 1")
+    return exact
+
+
+def seconds(text: str) -> float:
+    """Return a time limit above 0."""
+    match = _SECONDS.fullmatch(text)
+    if match is None or float(match[1]) == 0:
+        raise ValueError(f"{text!r} is not a number of seconds above 0")
+    return float(match[1])
+
+
+def complete_gpu(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Return the names of GPUs that begin like this, for a completing shell."""
+    del ctx, param
+    from hfkv.core.gpus import table  # noqa: PLC0415
+
+    names = ("auto", "all", *(gpu.slug for gpu in table()))
+    return [name for name in names if name.startswith(incomplete.lower())]

@@ -1,0 +1,116 @@
+"""Option values as people write them."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+from hfkv.cli import params
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("8192", 8192),
+        ("131_072", 131072),
+        ("32k", 32 * 1024),
+        ("32K", 32 * 1024),
+        ("1m", 1024 * 1024),
+        ("1.5k", 1536),
+        ("max", None),
+        ("MAX", None),
+    ],
+)
+def test_context_is_read_in_binary_thousands(text: str, tokens: int | None) -> None:
+    """A k is 1,024 tokens, and max leaves the choice to the model."""
+    assert params.context(text) == tokens
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "'' is not a number of tokens such as 8192 or 32k, or max"),
+        ("-1", "'-1' is not a number of tokens such as 8192 or 32k, or max"),
+        ("32kb", "'32kb' is not a number of tokens such as 8192 or 32k, or max"),
+        ("٣", "'٣' is not a number of tokens such as 8192 or 32k, or max"),
+        ("1.3k", "'1.3k' is not a whole number of tokens (k is 1024)"),
+        ("0", "'0' is not between 1 and 1,000,000,000,000 tokens"),
+        ("1" * 16, "'1111111111111111' is not between 1 and 1,000,000,000,000 tokens"),
+    ],
+)
+def test_a_context_that_means_nothing_is_refused(text: str, sentence: str) -> None:
+    """The sentence shows what was written and what would do."""
+    with pytest.raises(ValueError) as caught:  # noqa: PT011  the whole message is compared
+        params.context(text)
+    assert str(caught.value) == sentence
+
+
+def test_no_source_tokens_is_a_number_of_source_tokens() -> None:
+    """A vision model that is sent no image holds no image positions."""
+    assert params.source_tokens("0") == 0
+
+
+def test_lengths_are_read_one_by_one() -> None:
+    """`1200,8k` is two lengths, in the order given."""
+    assert params.lengths("1200, 8k,8k,32k") == (1200, 8192, 8192, 32768)
+
+
+@pytest.mark.parametrize("text", ["", ",", "1200,,x"])
+def test_lengths_that_are_none_are_refused(text: str) -> None:
+    """An empty list, and a word in it that is no number."""
+    with pytest.raises(ValueError, match=r"lengths|number of tokens"):
+        params.lengths(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "nbytes"),
+    [
+        ("2gib", 2 * 2**30),
+        ("2GiB", 2 * 2**30),
+        ("2gb", 2 * 10**9),
+        ("1.5 gib", 3 * 2**29),
+        ("512mib", 2**29),
+        ("4096b", 4096),
+        ("0", 0),
+    ],
+)
+def test_sizes_have_binary_and_decimal_units(text: str, nbytes: int) -> None:
+    """A gib is 2^30 and a gb is 10^9, exactly."""
+    assert params.size(text) == nbytes
+
+
+@pytest.mark.parametrize("text", ["2", "2g", "gib", "-1gib", "1e9b", "nan"])
+def test_a_size_without_a_unit_is_refused(text: str) -> None:
+    """Nobody means two bytes by `2`, and `2g` could be either."""
+    with pytest.raises(ValueError, match=r"is not a size such as 2gib \(2\^30\) or 2gb \(10\^9\)"):
+        params.size(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "exact"),
+    [("0.9", Fraction(9, 10)), (".92", Fraction(23, 25)), ("1", 1), ("90%", Fraction(9, 10))],
+)
+def test_a_share_is_an_exact_fraction(text: str, exact: Fraction) -> None:
+    """0.9 is nine tenths, not the nearest float."""
+    assert params.share(text) == exact
+
+
+@pytest.mark.parametrize("text", ["0", "1.1", "-0.5", "nan", "101%", "", "%", "9/10"])
+def test_a_share_is_above_nothing_and_up_to_all(text: str) -> None:
+    """What is no share of a GPU is refused."""
+    with pytest.raises(ValueError, match=r"is not a share such as 0\.9, above 0 and up to 1"):
+        params.share(text)
+
+
+@pytest.mark.parametrize(("text", "limit"), [("60", 60.0), ("0.5", 0.5), ("90s", 90.0)])
+def test_seconds(text: str, limit: float) -> None:
+    """A limit in seconds, with or without its unit."""
+    assert params.seconds(text) == limit
+
+
+@pytest.mark.parametrize("text", ["0", "0.000", "-1", "nan", "inf", "1h"])
+def test_a_time_limit_is_above_nothing(text: str) -> None:
+    """NaN compares to nothing and would never end."""
+    with pytest.raises(ValueError, match="is not a number of seconds above 0"):
+        params.seconds(text)
