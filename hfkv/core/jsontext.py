@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -39,11 +39,11 @@ def depth(value: Any) -> int:
     return deepest
 
 
-def parse(raw: bytes, *, where: str, decode: Callable[[str], Any] = json.loads) -> Any:
+def parse(raw: bytes, *, where: str, max_depth: int = MAX_DEPTH) -> Any:
     """Return the value of a JSON text.
 
     Accepts what Python's json accepts (`Infinity` occurs in real configs) and a byte order
-    mark. Raises MalformedError for anything else, and for nesting beyond MAX_DEPTH.
+    mark. Raises MalformedError for anything else, and for nesting beyond `max_depth`.
     """
     try:
         text = raw.decode("utf-8-sig")
@@ -51,7 +51,7 @@ def parse(raw: bytes, *, where: str, decode: Callable[[str], Any] = json.loads) 
         raise MalformedError(f"not UTF-8 text (byte {error.start})", where=where) from None
     try:
         with gc_paused():
-            value = decode(text)
+            value = json.loads(text)
     except json.JSONDecodeError as error:
         place = f"line {error.lineno} column {error.colno}"
         raise MalformedError(f"not valid JSON ({error.msg}, {place})", where=where) from None
@@ -59,7 +59,7 @@ def parse(raw: bytes, *, where: str, decode: Callable[[str], Any] = json.loads) 
         raise MalformedError("a number in it has thousands of digits", where=where) from None
     except RecursionError:
         raise MalformedError("its JSON is nested too deeply", where=where) from None
-    if depth(value) > MAX_DEPTH:
+    if depth(value) > max_depth:
         raise MalformedError("its JSON is nested too deeply", where=where)
     return value
 

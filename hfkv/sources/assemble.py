@@ -1,0 +1,77 @@
+"""What every source ends with: the parts that were read → one ModelFiles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from hfkv.core.files import ModelFiles, Problem, RepoFile, Target
+from hfkv.core.headers import Shard
+from hfkv.core.manifest import Index, Manifest, check_shards, without_weights
+from hfkv.core.templates import merge_groups
+from hfkv.errors import UnsupportedError
+
+__all__ = ["SIDE_FILES", "assemble", "with_problems"]
+
+# Small files beside config.json that change how the model is read.
+SIDE_FILES = (
+    "generation_config.json",
+    "hf_quant_config.json",
+    "quantize_config.json",
+    "quant_config.json",
+    "quantization_config.json",
+)
+
+
+def assemble(
+    *,
+    target: Target,
+    files: Sequence[RepoFile],
+    manifest: Manifest,
+    config: dict[str, Any] | None,
+    side: dict[str, Any],
+    shards: Sequence[Shard],
+    index: Index | None,
+    hub: dict[str, Any] | None = None,
+) -> ModelFiles:
+    """Return everything that was read, with what does not add up as problems.
+
+    Raises UnsupportedError when there are neither weights that can be read nor a config.
+    """
+    problems = [*manifest.problems]
+    if not manifest.weight_files:
+        reason = without_weights(files)
+        if config is None:
+            raise UnsupportedError(
+                reason.message, where=target.id, hint=reason.hint, code=reason.code
+            )
+        problems.append(reason)
+    elif config is None:
+        problems.append(
+            Problem(
+                code="no-config",
+                message="there is no config.json, which says how the layers attend",
+                hint="supply one with --config FILE",
+            )
+        )
+    for shard in shards:
+        problems.extend(shard.problems)
+    problems.extend(check_shards(shards, index))
+    return ModelFiles(
+        target=target,
+        files=tuple(files),
+        weight_files=manifest.weight_files,
+        config=config,
+        side=side,
+        tensors=merge_groups(shard.groups for shard in shards),
+        headers=tuple(shard.info for shard in shards),
+        index=index.info if index else None,
+        hub=hub or {},
+        problems=tuple(dict.fromkeys(problems)),
+    )
+
+
+def with_problems(files: ModelFiles, *problems: Problem) -> ModelFiles:
+    """Return the same files with more to report."""
+    return replace(files, problems=(*files.problems, *problems))
