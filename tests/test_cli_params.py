@@ -114,3 +114,10 @@ def test_a_time_limit_is_above_nothing(text: str) -> None:
     """NaN compares to nothing and would never end."""
     with pytest.raises(ValueError, match="is not a number of seconds above 0"):
         params.seconds(text)
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "1.0", "²", "1000000001", "9" * 5000, ""])
+def test_a_count_is_a_whole_number(text: str) -> None:
+    """A number of sequences or GPUs is counted, and a monstrous one is refused at once."""
+    with pytest.raises(ValueError, match="is not a whole number from 1 to 1,000,000,000"):
+        params.whole(text)

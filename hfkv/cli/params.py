@@ -22,6 +22,7 @@ __all__ = [
     "share",
     "size",
     "source_tokens",
+    "whole",
 ]
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ else:
 _TOKENS = re.compile(r"([0-9][0-9_]{0,15}(?:\.[0-9]{1,6})?)(k|m)?", re.IGNORECASE)
 _TOKEN_UNITS = {"": 1, "k": 1024, "m": 1024 * 1024}
 _MOST_TOKENS = 10**12
+
+_MOST = 10**9
 
 _SIZE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?) ?(b|[kmgt]i?b)", re.IGNORECASE)
 _SIZE_UNITS = {
@@ -89,6 +92,13 @@ def context(text: str) -> int | None:
 def source_tokens(text: str) -> int:
     """Return a number of positions, which may be none."""
     return _tokens(text, least=0)
+
+
+def whole(text: str) -> int:
+    """Return a whole number from 1 to 10^9."""
+    if not (text.isascii() and text.isdecimal() and 1 <= int(text[:20]) <= _MOST):
+        raise ValueError(f"{text!r} is not a whole number from 1 to {_MOST:,}")
+    return int(text)
 
 
 def lengths(text: str) -> tuple[int, ...]:

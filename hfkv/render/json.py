@@ -13,9 +13,10 @@ from hfkv.core.files import ModelFiles
 from hfkv.core.fit import FitReport
 from hfkv.core.kv import KVReport
 from hfkv.core.report import Report
+from hfkv.core.snapshots import format_ranges
 from hfkv.core.weights import WeightReport
 from hfkv.render.layers import LayerGroup, group_layers
-from hfkv.render.units import UNSAFE, ranges
+from hfkv.render.units import UNSAFE
 
 __all__ = ["dumps", "error_document", "inspect_document"]
 
@@ -98,7 +99,7 @@ def _layer_group(group: LayerGroup) -> dict[str, Any]:
     return {
         "kind": group.kind,
         "count": len(group.indices),
-        "indices": ranges(group.indices),
+        "indices": format_ranges(group.indices),
         "num_key_value_heads": group.num_key_value_heads,
         "head_dim": group.head_dim,
         "v_head_dim": group.v_head_dim,

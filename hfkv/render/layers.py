@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
+from hfkv.core.snapshots import format_ranges
 from hfkv.core.stores import Fixed, Grows, Layer, Role
-from hfkv.render.units import NOTHING, integer, ranges
+from hfkv.render.units import NOTHING, integer
 
 __all__ = ["LayerGroup", "dims", "every", "group_layers", "heads"]
 
@@ -77,7 +78,7 @@ def dims(group: LayerGroup) -> str:
 
 def every(indices: tuple[int, ...]) -> str:
     """Return indices as `every 6th from 5 to 59` where they are evenly spread, else as runs."""
-    runs = ranges(indices)
+    runs = format_ranges(indices)
     if len(indices) < 4 or runs.count(",") < 3:
         return runs
     step = indices[1] - indices[0]

@@ -9,9 +9,10 @@ from hfkv.core.fit import FitReport
 from hfkv.core.kv import Component, KVReport
 from hfkv.core.readings import Finding
 from hfkv.core.report import Report
+from hfkv.core.snapshots import format_ranges
 from hfkv.render.layers import dims, group_layers, heads
 from hfkv.render.phrases import CONFIDENCE, gpu_phrase, load_phrase, model_phrase, verdict
-from hfkv.render.units import clean, dtype, integer, ranges, size, size_or_none
+from hfkv.render.units import clean, dtype, integer, size, size_or_none
 
 __all__ = ["code", "escape", "inspect_markdown", "markdown_table"]
 
@@ -113,7 +114,7 @@ def _layers(report: Report) -> str:
             heads(group),
             dims(group),
             integer(group.window),
-            ranges(group.indices),
+            format_ranges(group.indices),
         )
         for group in group_layers(report.architecture.layers)
     ]

@@ -106,10 +106,12 @@ def _said(simple: int | None, truth: int) -> str:
         return "The simple formula"
     if simple == truth:
         return f"The simple formula happens to say the same, {size(simple)}, but"
-    if not truth:
+    if not truth or not simple:
         return f"The simple formula would say {size(simple)}, but"
-    of = "" if simple > truth else " of"
-    return f"The simple formula would say {size(simple)}, {ratio(simple, truth)}{of} the truth; it"
+    if simple < truth:
+        times = ratio(truth, simple)
+        return f"The simple formula would say {size(simple)}, the truth is {times} that; it"
+    return f"The simple formula would say {size(simple)}, {ratio(simple, truth)} the truth; it"
 
 
 def _product(report: Report, kv: KVReport) -> str:

@@ -149,7 +149,9 @@ def _total(parts: tuple[Part, ...]) -> int:
     return sum(part.bytes for part in parts)
 
 
-def _capacity(report: Report, fit: FitReport) -> Table:
+def _capacity(report: Report, fit: FitReport) -> RenderableType:
+    if fit.kv_pool_bytes_per_gpu == 0:
+        return Text("Weights and overhead leave nothing for a cache.")
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column()

@@ -144,8 +144,12 @@ def _readings(readings: tuple[Reading, ...]) -> Table:
 def _value(value: object) -> str:
     if value is None or (isinstance(value, int) and not isinstance(value, bool)):
         return integer(value)
+    if isinstance(value, dict):
+        return plural(len(value), "key")
     text = value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
-    return clean(text, 60)
+    return (
+        f"a list of {len(value)}" if isinstance(value, list) and len(text) > 40 else clean(text, 40)
+    )
 
 
 def _by_dtype(weights: WeightReport) -> Table:

@@ -11,7 +11,6 @@ __all__ = [
     "dtype",
     "integer",
     "percent",
-    "ranges",
     "ratio",
     "size",
 ]
@@ -111,23 +110,6 @@ def percent(part: int, whole: int) -> str:
 
 
 def ratio(value: int, other: int) -> str:
-    """Return value over other as `4.5×`, `57×` or `1/8`."""
-    if value >= other:
-        return f"{_short(value, other)}×"
-    return f"1/{_short(other, value)}" if value else "0×"
-
-
-def _short(value: int, other: int) -> str:
+    """Return value over the smaller other as `4.5×` or `57×`."""
     number = _three_digits(value, other)
-    return number.rstrip("0").rstrip(".") if "." in number else number
-
-
-def ranges(indices: tuple[int, ...]) -> str:
-    """Return sorted indices as runs: `0,5,10-12`."""
-    runs: list[list[int]] = []
-    for index in indices:
-        if runs and index == runs[-1][1] + 1:
-            runs[-1][1] = index
-        else:
-            runs.append([index, index])
-    return ",".join(f"{a}" if a == b else f"{a}-{b}" for a, b in runs)
+    return f"{number.rstrip('0').rstrip('.') if '.' in number else number}×"

@@ -1,0 +1,50 @@
+"""`hfkv gpus [NAME]`: what --gpu knows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from hfkv.cli.options import SectionedCommand, output_options
+from hfkv.cli.output import Output
+from hfkv.cli.params import complete_gpu
+from hfkv.core.gpus import Gpu, find_gpu, table
+
+__all__ = ["command"]
+
+_EXAMPLES = """\b
+Examples:
+  hfkv gpus
+  hfkv gpus a100-80
+  hfkv gpus --json
+"""
+
+
+@click.command("gpus", cls=SectionedCommand, epilog=_EXAMPLES)
+@click.argument("name", required=False, shell_complete=complete_gpu)
+@output_options("text", "json", "md", "csv")
+def command(name: str | None, **given: Any) -> int:
+    """List the GPUs that --gpu knows, with their memories.
+
+    With a NAME, that GPU alone, and where each of its figures comes from.
+    """
+    output = Output.of(given)
+    found = (find_gpu(name),) if name is not None else table()
+    output.write(_told(found, output, one=name is not None))
+    return 0
+
+
+def _told(gpus: tuple[Gpu, ...], output: Output, *, one: bool) -> str:
+    if output.format == "json":
+        from hfkv.render.gpus import gpus_document  # noqa: PLC0415
+        from hfkv.render.json import dumps  # noqa: PLC0415
+
+        return dumps(gpus_document(gpus))
+    if output.format in ("md", "csv"):
+        from hfkv.render.gpus import gpus_csv, gpus_markdown  # noqa: PLC0415
+
+        return gpus_csv(gpus) if output.format == "csv" else gpus_markdown(gpus)
+    from hfkv.render.text_gpus import gpu_text, gpus_text  # noqa: PLC0415
+
+    return gpu_text(gpus[0], output.style) if one else gpus_text(gpus, output.style)

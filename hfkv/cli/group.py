@@ -1,0 +1,76 @@
+"""The `hfkv` command: a table of subcommands, each loaded only when it is called."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import click
+
+from hfkv import __version__
+
+__all__ = ["COMMANDS", "Interrupted", "group"]
+
+_EXAMPLES = """\b
+Examples:
+  hfkv inspect org/name --gpu a100-80
+  hfkv inspect ./folder --context 32k --concurrency 8 --json
+"""
+
+
+class Entry(NamedTuple):
+    """A subcommand: the module that defines it as `command`, and its line in --help."""
+
+    module: str
+    help: str
+
+
+COMMANDS: dict[str, Entry] = {
+    "inspect": Entry("hfkv.cli.inspect", "Size one model: weights, KV cache, and whether it fits."),
+    "gpus": Entry("hfkv.cli.gpus", "List the GPUs that --gpu knows, with their memories."),
+    "snapshot": Entry("hfkv.cli.snapshot", "Save what was read of a model, to replay it offline."),
+}
+
+
+class Interrupted(Exception):  # noqa: N818  it is no error
+    """Ctrl-C, told apart from click's own answer to it, which writes an empty line first."""
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands by name and imports only the one that runs."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names, in the order of the table."""
+        del ctx
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the command of that name, imported now."""
+        del ctx
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        command = import_module(entry.module).command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands from the table alone."""
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command that was named."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise Interrupted from None
+
+
+@click.group(
+    cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]}, epilog=_EXAMPLES
+)
+@click.version_option(__version__, "-V", "--version", message="hfkv %(version)s")
+def group() -> None:
+    """Say whether a Hugging Face model fits, at your context and concurrency, and why."""

@@ -1,0 +1,170 @@
+"""Where answers go: standard output or a file, whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hfkv.errors import UsageError
+from hfkv.render.style import Style
+from hfkv.render.units import clean
+
+__all__ = ["Chatter", "Output", "checked_path", "note", "problem", "write_stdout"]
+
+_NARROWEST, _WIDEST = 40, 140
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chatter:
+    """What is said on stderr beside the answer."""
+
+    quiet: bool
+    verbose: bool
+    progress: bool
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Chatter:
+        """Return what the options say; progress is for a terminal only."""
+        silent = given["quiet"] or given["no_progress"]
+        return cls(
+            quiet=given["quiet"],
+            verbose=given["verbose"] and not given["quiet"],
+            progress=not silent and sys.stderr.isatty(),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """In which form the answer goes where; `path` None is standard output."""
+
+    format: str
+    path: Path | None
+    color: bool
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Output:
+        """Return what the output options say.
+
+        Raises UsageError when they contradict each other, or the folder is not there.
+        """
+        chosen = given["output_format"]
+        if given["as_json"] and chosen not in (None, "json"):
+            raise UsageError(f"--json and --format {chosen} contradict each other")
+        path = checked_path(given["output_path"])
+        return cls(
+            format="json" if given["as_json"] else chosen or "text",
+            path=path,
+            color=path is None and not given["no_color"] and _terminal_has_color(),
+        )
+
+    def write(self, text: str) -> None:
+        """Write the answer; raises UsageError when there is no room or no right to."""
+        if self.path is None:
+            write_stdout(text, utf8=self.format != "text")
+        else:
+            _write_file(self.path, text)
+
+    @property
+    def style(self) -> Style:
+        """Return what can be shown: the terminal's columns (80 where there is none)."""
+        columns = shutil.get_terminal_size((80, 24)).columns
+        return Style(
+            width=max(_NARROWEST, min(_WIDEST, columns)),
+            color=self.color,
+            unicode=self.path is not None or _is_utf8(sys.stdout.encoding),
+        )
+
+
+def note(text: str) -> None:
+    """Write one line about the run to stderr."""
+    sys.stderr.write(f"hfkv: {clean(text, 2000)}\n")
+
+
+def problem(text: str) -> None:
+    """Write the line that explains an exit code other than 0."""
+    note(f"error: {text}")
+
+
+def write_stdout(text: str, *, utf8: bool = True) -> None:
+    """Write to standard output; a reader that has gone away (`| head`) is no failure.
+
+    A lone surrogate of a foreign name is written as its JSON escape. Raises UsageError when
+    the output is full.
+    """
+    encoding = "utf-8" if utf8 else sys.stdout.encoding or "utf-8"
+    try:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(text.encode(encoding, "backslashreplace"))
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        _forget_stdout()
+    except OSError as error:
+        _forget_stdout()
+        raise UsageError(
+            f"cannot write to standard output: {error.strerror}", code="output"
+        ) from error
+
+
+def _forget_stdout() -> None:
+    """Point standard output at nothing, so that the interpreter's last flush cannot fail."""
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, sys.stdout.fileno())
+    os.close(nothing)
+
+
+def _terminal_has_color() -> bool:
+    dumb = os.environ.get("TERM") == "dumb" or bool(os.environ.get("NO_COLOR"))
+    return sys.stdout.isatty() and not dumb
+
+
+def _is_utf8(encoding: str | None) -> bool:
+    return (encoding or "").lower().replace("-", "").replace("_", "") == "utf8"
+
+
+def checked_path(path: str | None) -> Path | None:
+    """Return the path, resolved, before anything is read: a typo must not cost a download."""
+    if path is None or path == "-":
+        return None
+    resolved = Path(os.path.realpath(path))
+    if resolved.is_dir():
+        raise UsageError("this is a folder", where=path, hint="name a file", code="output")
+    if not resolved.parent.is_dir():
+        raise UsageError("its folder does not exist", where=path, code="output")
+    return resolved
+
+
+def _write_file(path: Path, text: str) -> None:
+    """Replace the file in one step; a device or a pipe is written to as it is."""
+    data = text.encode("utf-8", "backslashreplace")
+    try:
+        if path.exists() and not path.is_file():
+            path.write_bytes(data)
+        else:
+            _replace(path, data)
+    except OSError as error:
+        raise UsageError(
+            f"cannot be written: {error.strerror}", where=str(path), code="output"
+        ) from error
+
+
+def _replace(path: Path, data: bytes) -> None:
+    mask = os.umask(0)
+    os.umask(mask)
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.")
+    beside = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+        beside.chmod(0o666 & ~mask)
+        beside.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            beside.unlink()
+        raise

@@ -1,0 +1,47 @@
+"""Read the target that a command names, and say how that went to whoever wants to know."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from hfkv.cli.output import Chatter, note
+from hfkv.core.files import ModelFiles
+from hfkv.render.units import integer, size
+from hfkv.sources import load
+
+__all__ = ["read"]
+
+_SHOWN = 8  # headers named one by one by --verbose
+
+
+def read(target: str, given: Mapping[str, Any], chatter: Chatter) -> ModelFiles:
+    """Return everything that is to be known of the target; the source options say how."""
+    started = time.perf_counter()
+    files = load(
+        target,
+        revision=given["revision"],
+        token=given["token"],
+        offline=given["offline"],
+        timeout=given["timeout"],
+        config_path=given["config_path"],
+    )
+    if chatter.verbose:
+        _say(files, time.perf_counter() - started)
+    return files
+
+
+def _say(files: ModelFiles, seconds: float) -> None:
+    headers = files.headers
+    read_bytes = sum(header.header_bytes for header in headers)
+    note(f"read {files.target.id} in {seconds:.3f} s: {integer(len(files.files))} files listed")
+    for name in ("config.json", *files.side) if files.config is not None else files.side:
+        note(f"read {name}")
+    for header in headers[:_SHOWN]:
+        note(
+            f"read the header of {header.path}: {size(header.header_bytes)},"
+            f" {integer(header.tensors)} tensors of {size(header.data_bytes)}"
+        )
+    if len(headers) > _SHOWN:
+        note(f"and {len(headers) - _SHOWN} more headers, {size(read_bytes)} in all")

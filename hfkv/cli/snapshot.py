@@ -1,0 +1,37 @@
+"""`hfkv snapshot TARGET -o FILE`: what was read, to be replayed offline."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from hfkv.cli.options import SectionedCommand, chatter_options, source_options
+from hfkv.cli.output import Chatter, checked_path
+from hfkv.cli.reading import read
+from hfkv.sources import save_snapshot
+
+__all__ = ["command"]
+
+_EXAMPLES = """\b
+Examples:
+  hfkv snapshot org/name -o name.hfkv.json
+  hfkv inspect name.hfkv.json --gpu a100-80
+"""
+
+
+@click.command("snapshot", cls=SectionedCommand, epilog=_EXAMPLES)
+@click.argument("target")
+@click.option("-o", "--output", "output_path", required=True, metavar="FILE", help="NAME.hfkv.json")
+@source_options
+@chatter_options
+def command(target: str, output_path: str, **given: Any) -> int:
+    """Save what was read of a model, to replay it offline.
+
+    The file holds the config, tensor names, shapes and sizes, and no weights: it is small, and
+    `hfkv inspect` answers from it as from the model.
+    """
+    path = checked_path(output_path)
+    files = read(target, given, Chatter.of(given))
+    save_snapshot(files, path)
+    return 0

@@ -1,0 +1,72 @@
+"""Write the golden files anew: `python tests/update_golden.py`, then read the diff.
+
+A golden file is a SNAPSHOT of hfkv's own output, not a truth: it shows what changed, and the
+diff is to be read before it is committed. Figures are proven elsewhere.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+ROOT = Path(__file__).parent.parent
+GOLDEN = Path(__file__).parent / "golden"
+
+LABEL = "snapshot of hfkv's own output; python tests/update_golden.py writes it anew"
+
+
+class Captured(io.TextIOWrapper):
+    """A standard stream that keeps what was written."""
+
+    def __init__(self) -> None:
+        super().__init__(io.BytesIO(), encoding="utf-8", write_through=True)
+
+    def text(self) -> str:
+        """Return what was written."""
+        assert isinstance(self.buffer, io.BytesIO)
+        return self.buffer.getvalue().decode()
+
+
+@contextmanager
+def at_home(columns: int) -> Iterator[None]:
+    """Stand in the project's folder, before a terminal of so many columns."""
+    before = Path.cwd()
+    os.chdir(ROOT)
+    try:
+        with mock.patch.dict(os.environ, {"COLUMNS": str(columns), "HF_HUB_OFFLINE": "1"}):
+            yield
+    finally:
+        os.chdir(before)
+
+
+def answer(args: list[str], columns: int) -> dict[str, Any]:
+    """Run one command line in this process; return what it wrote and its exit code."""
+    from hfkv import __version__  # noqa: PLC0415  the script puts the project on the path first
+    from hfkv.cli import main  # noqa: PLC0415
+
+    out, err = Captured(), Captured()
+    with at_home(columns), mock.patch("sys.stdout", out), mock.patch("sys.stderr", err):
+        code = main(args)
+    shown = out.text().replace(f'"hfkv_version": "{__version__}"', '"hfkv_version": "…"')
+    return {"stdout": shown.splitlines(), "stderr": err.text().splitlines(), "exit": code}
+
+
+def update() -> None:
+    """Answer every golden command line again."""
+    for path in sorted(GOLDEN.glob("*.json")):
+        case = json.loads(path.read_text(encoding="utf-8"))
+        given = {"kind": LABEL, "args": case["args"], "columns": case.get("columns", 80)}
+        whole = {**given, **answer(given["args"], given["columns"])}
+        path.write_text(json.dumps(whole, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT))
+    update()
