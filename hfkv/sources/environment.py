@@ -1,0 +1,104 @@
+"""The environment variables that the `hf` command knows, read the way it reads them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from hfkv.errors import UsageError
+
+__all__ = ["Token", "cache_folder", "endpoint", "find_token", "is_offline"]
+
+DEFAULT_ENDPOINT = "https://huggingface.co"
+_TRUE = {"1", "ON", "YES", "TRUE"}
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A credential and where it came from; it is never part of a message."""
+
+    value: str
+    source: str
+
+    def __repr__(self) -> str:
+        return f"Token(from {self.source})"
+
+
+def endpoint() -> str:
+    """Return the Hub to talk to, without a slash at its end; a mirror may have a path.
+
+    Raises UsageError for an HF_ENDPOINT that is no http(s) address.
+    """
+    text = os.environ.get("HF_ENDPOINT", "").strip().rstrip("/") or DEFAULT_ENDPOINT
+    try:
+        parts = urlsplit(text)
+        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable or parts.query or parts.fragment or "@" in parts.netloc:
+        raise UsageError(
+            "HF_ENDPOINT is not the address of a Hub",
+            hint="it looks like https://huggingface.co; unset it to use that one",
+            code="endpoint",
+        )
+    return text
+
+
+def is_offline() -> bool:
+    """Return whether the environment forbids the network."""
+    return _is_true("HF_HUB_OFFLINE") or _is_true("TRANSFORMERS_OFFLINE")
+
+
+def cache_folder() -> Path:
+    """Return the folder where huggingface_hub keeps what it downloaded."""
+    named = os.environ.get("HF_HUB_CACHE") or os.environ.get("HUGGINGFACE_HUB_CACHE")
+    return Path(named).expanduser() if named else _home() / "hub"
+
+
+def find_token(given: str | None = None) -> Token | None:
+    """Return the token to use: the one given, else HF_TOKEN, else the stored login.
+
+    huggingface_hub, which knows how to refresh stored logins, is imported only when there
+    is one. Raises UsageError for a token that cannot be sent.
+    """
+    if given is not None:
+        return _token(given, "--token")
+    if _is_true("HF_HUB_DISABLE_IMPLICIT_TOKEN"):
+        return None
+    for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
+        if os.environ.get(name, "").strip():
+            return _token(os.environ[name], name)
+    named = os.environ.get("HF_TOKEN_PATH")
+    path = Path(named).expanduser() if named else _home() / "token"
+    if not path.is_file():
+        return None
+    from huggingface_hub import get_token  # noqa: PLC0415  240 ms, for a stored login only
+
+    stored = get_token()
+    return None if stored is None else _token(stored, str(path))
+
+
+def _token(text: str, source: str) -> Token | None:
+    value = text.strip()
+    if not value:
+        return None
+    if not (value.isascii() and value.isprintable() and " " not in value):
+        raise UsageError(
+            f"the token from {source} has characters that no token has",
+            hint="a token looks like hf_… and is one line",
+            code="token",
+        )
+    return Token(value, source)
+
+
+def _home() -> Path:
+    home = os.environ.get("HF_HOME")
+    if home:
+        return Path(home).expanduser()
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "huggingface"
+
+
+def _is_true(name: str) -> bool:
+    return os.environ.get(name, "").strip().upper() in _TRUE
