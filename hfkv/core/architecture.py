@@ -38,8 +38,9 @@ class Architecture:
     cross-attention, None when nothing states it. `simple` holds what the simple formula
     would multiply: (layers, KV heads, head_dim). `text_model_type` is the decoder's own;
     `broadcast_heads` is Falcon's `new_decoder_architecture`, which transformers caches
-    wide; `stated_window` is the file's sliding window, in use or not; `remote_code` says
-    that the model_type needs code from its own repository. `layers` is empty when `confidence` is
+    wide; `state_dtype` is the format the file asks recurrent states to be kept in, and
+    `expanded_head_dim` the width of a head once its latent is unpacked; `stated_window` is
+    the file's sliding window, in use or not; `remote_code` says that the model_type needs code from its own repository. `layers` is empty when `confidence` is
     UNKNOWN; `doubts` are sentences that explain any confidence below DECLARED; `unread`
     are suspicious keys nobody read.
     """
@@ -70,6 +71,8 @@ class Architecture:
     tie_word_embeddings: bool | None = None
     text_model_type: str | None = None
     broadcast_heads: bool = False
+    state_dtype: str | None = None
+    expanded_head_dim: int | None = None
     stated_window: int | None = None
     remote_code: bool = False
     readings: tuple[Reading, ...] = ()
@@ -169,6 +172,8 @@ def _known(
         tie_word_embeddings=_tied(root, text),
         text_model_type=text.model_type,
         broadcast_heads=text.raw("new_decoder_architecture") is True,
+        state_dtype=_state_dtype(text),
+        expanded_head_dim=_expanded_head_dim(text) if latent else None,
         stated_window=_stated_window(text),
         remote_code=isinstance(root.values.get("auto_map"), dict)
         and root.model_type not in known_model_types(),
@@ -242,6 +247,19 @@ def _compute_dtype(root: Config, text: Config) -> tuple[str | None, str]:
             key = next(k for k in part.spellings("dtype") if part.values.get(k) is not None)
             return found.name, part.where(key)
     return None, "unknown"
+
+
+def _state_dtype(text: Config) -> str | None:
+    """Return the format recurrent states are asked to be kept in (Qwen3.5, Nemotron-H)."""
+    for key in ("mamba_ssm_dtype", "mamba_ssm_cache_dtype"):
+        if found := config_dtype(text.given(key), where=text.where(key)):
+            return found.name
+    return None
+
+
+def _expanded_head_dim(text: Config) -> int | None:
+    parts = (text.count("qk_nope_head_dim"), text.count("qk_rope_head_dim"))
+    return sum(part or 0 for part in parts) or None
 
 
 def _tied(root: Config, text: Config) -> bool | None:

@@ -125,11 +125,19 @@ def cross(cfg: Config, *, count: int | None = None, dim: int | None = None) -> G
     return Grows(heads=count or key_value_heads(cfg), key=width, value=width, role=Role.CROSS)
 
 
-def conv_state(channels: int, kernel: int, *, dtype: str | None = None) -> Fixed:
-    """Return the K-1 past inputs a causal convolution of width K needs."""
+def conv_state(channels: int, kernel: int, *, dtype: str | None = None, whole: int = 0) -> Fixed:
+    """Return the K-1 past inputs a causal convolution of width K needs.
+
+    `whole` of the channels are read by every head: tensor parallelism copies them.
+    """
     columns = max(kernel - 1, 0)
     return Fixed(
-        elements=channels * columns, heads=channels, role=Role.CONV, dtype=dtype, columns=columns
+        elements=channels * columns,
+        heads=channels - whole,
+        role=Role.CONV,
+        dtype=dtype,
+        columns=columns,
+        whole=whole * columns,
     )
 
 
@@ -158,9 +166,13 @@ def mamba2(cfg: Config) -> Layer:
     count = cfg.need("mamba_num_heads")
     dim = _mamba2_head_dim(cfg, count)
     size = cfg.need("state_size")
-    channels = count * dim + 2 * cfg.need("mamba_n_groups") * size
+    groups = cfg.need("mamba_n_groups")
+    channels = count * dim + 2 * groups * size
+    # one group serves all heads, so every rank needs its B and C
+    whole = 2 * size if groups == 1 else 0
+    conv = conv_state(channels, cfg.need("conv_kernel"), whole=whole)
     state = Fixed(elements=count * dim * size, heads=count, dtype=FLOAT32)
-    return _recurrent(LayerKind.STATE_SPACE, conv_state(channels, cfg.need("conv_kernel")), state)
+    return _recurrent(LayerKind.STATE_SPACE, conv, state)
 
 
 def _mamba2_head_dim(cfg: Config, count: int) -> int:

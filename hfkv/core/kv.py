@@ -86,7 +86,8 @@ class _Sizer:
         """Return bytes of one entry on one rank; fewer heads than ranks are replicated."""
         elements = store.elements
         if store.heads is not None and tp > 1:
-            elements = elements // store.heads * -(-store.heads // tp)
+            whole = store.whole if isinstance(store, Fixed) else 0
+            elements = whole + (elements - whole) // store.heads * -(-store.heads // tp)
         return self.precision.of(store).size(elements)
 
     def size(self, store: Store, tokens: int, tp: int = 1) -> int:

@@ -81,7 +81,8 @@ class Fixed:
     """Elements kept once per sequence, whatever its length.
 
     `columns` is set for convolution state: how many past inputs are in `elements` (K-1 for
-    a kernel of K), so that an engine that keeps another number can say so.
+    a kernel of K), so that an engine that keeps another number can say so. `whole` of the
+    elements cannot be split between ranks (Mamba-2's B and C when all heads share them).
     """
 
     elements: int
@@ -89,6 +90,7 @@ class Fixed:
     role: Role = Role.STATE
     dtype: str | None = None
     columns: int | None = None
+    whole: int = 0
 
 
 Store = Grows | Fixed
