@@ -92,7 +92,7 @@ def layer_count(cfg: Config) -> int:
 def _believable(cfg: Config, count: int) -> int:
     if not 0 < count <= MAX_LAYERS:
         raise MalformedError(
-            f"num_hidden_layers is {count}, and no model has more than {MAX_LAYERS} layers",
+            f"{count} layers; no model has more than {MAX_LAYERS}",
             where=cfg.where("num_hidden_layers"),
         )
     return count
