@@ -40,7 +40,8 @@ class Architecture:
     `broadcast_heads` is Falcon's `new_decoder_architecture`, which transformers caches
     wide; `state_dtype` is the format the file asks recurrent states to be kept in, and
     `expanded_head_dim` the width of a head once its latent is unpacked; `stated_window` is
-    the file's sliding window, in use or not; `remote_code` says that the model_type needs code from its own repository. `layers` is empty when `confidence` is
+    the file's sliding window, in use or not; `remote_code` says that the
+    model_type needs code from its own repository. `layers` is empty when `confidence` is
     UNKNOWN; `doubts` are sentences that explain any confidence below DECLARED; `unread`
     are suspicious keys nobody read.
     """
