@@ -26,7 +26,8 @@ class FitReport:
     All byte figures are per GPU, on the fullest one. `max_sequences` at the asked context;
     `max_context` of one sequence, at most the model's maximum, or what was asked where that
     is more; `max_tokens` in the whole pool at the asked context. `short_by_bytes` is 0 when
-    it fits. `overhead_parts` is empty when the user stated the overhead.
+    it fits. `overhead_parts` is empty when the user stated the overhead. `kv_bytes_per_gpu`
+    is what everything that was asked for takes, each sequence at its own length.
 
     Without known weights `weights_bytes_per_gpu` is None, the pool is what is left before
     weights, and `fits` is None unless the cache alone is too large.
@@ -54,6 +55,7 @@ class FitReport:
     simple_formula_max_sequences: int | None
     ways_to_fit: tuple[WayToFit, ...] = ()
     notes: tuple[str, ...] = ()
+    kv_bytes_per_gpu: int = 0
 
 
 def fit(
@@ -111,6 +113,7 @@ def fit(
         simple_formula_max_sequences=_simple_sequences(case, kv, pool, balance),
         ways_to_fit=() if fits else ways_to_fit(case, balance),
         notes=tuple(_notes(choice, balance)),
+        kv_bytes_per_gpu=balance.needed,
     )
 
 
