@@ -144,6 +144,7 @@ def _fit(name: str, memory: int, weights: int, each: int, **changes: Any) -> Fit
         max_context=max(0, pool // 131072),
         max_tokens=max(0, pool // 131072),
         simple_formula_max_sequences=many,
+        kv_bytes_per_gpu=each,
     )
     return replace(fit, **changes)
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-import tempfile
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ from typing import Any
 from hfkv.errors import UsageError
 from hfkv.render.style import Style
 from hfkv.render.units import clean
+from hfkv.sources.writing import replace_file
 
 __all__ = ["Chatter", "Output", "checked_path", "note", "problem", "write_stdout"]
 
@@ -147,24 +146,8 @@ def _write_file(path: Path, text: str) -> None:
         if path.exists() and not path.is_file():
             path.write_bytes(data)
         else:
-            _replace(path, data)
+            replace_file(path, data)
     except OSError as error:
         raise UsageError(
             f"cannot be written: {error.strerror}", where=str(path), code="output"
         ) from error
-
-
-def _replace(path: Path, data: bytes) -> None:
-    mask = os.umask(0)
-    os.umask(mask)
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.")
-    beside = Path(name)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-        beside.chmod(0o666 & ~mask)
-        beside.replace(path)
-    except BaseException:
-        with suppress(OSError):
-            beside.unlink()
-        raise

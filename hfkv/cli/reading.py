@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any
 
 from hfkv.cli.output import Chatter, note
+from hfkv.cli.progress import Progress
 from hfkv.core.files import ModelFiles
 from hfkv.render.units import integer, size
 from hfkv.sources import load
@@ -19,14 +21,16 @@ _SHOWN = 8  # headers named one by one by --verbose
 def read(target: str, given: Mapping[str, Any], chatter: Chatter) -> ModelFiles:
     """Return everything that is to be known of the target; the source options say how."""
     started = time.perf_counter()
-    files = load(
-        target,
-        revision=given["revision"],
-        token=given["token"],
-        offline=given["offline"],
-        timeout=given["timeout"],
-        config_path=given["config_path"],
-    )
+    with Progress() if chatter.progress else nullcontext() as progress:
+        files = load(
+            target,
+            revision=given["revision"],
+            token=given["token"],
+            offline=given["offline"],
+            timeout=given["timeout"],
+            config_path=given["config_path"],
+            progress=progress,
+        )
     if chatter.verbose:
         _say(files, time.perf_counter() - started)
     return files

@@ -7,9 +7,9 @@ from typing import Any
 import click
 
 from hfkv.cli.options import SectionedCommand, chatter_options, source_options
-from hfkv.cli.output import Chatter, checked_path
+from hfkv.cli.output import Chatter, Output, checked_path
 from hfkv.cli.reading import read
-from hfkv.sources import save_snapshot
+from hfkv.core.snapshots import dumps
 
 __all__ = ["command"]
 
@@ -31,7 +31,6 @@ def command(target: str, output_path: str, **given: Any) -> int:
     The file holds the config, tensor names, shapes and sizes, and no weights: it is small, and
     `hfkv inspect` answers from it as from the model.
     """
-    path = checked_path(output_path)
-    files = read(target, given, Chatter.of(given))
-    save_snapshot(files, path)
+    output = Output(format="json", path=checked_path(output_path), color=False)
+    output.write(dumps(read(target, given, Chatter.of(given))))
     return 0

@@ -21,6 +21,9 @@ from hfkv.render.units import UNSAFE
 __all__ = ["dumps", "error_document", "inspect_document"]
 
 
+_FIT_EXTRA = ("name", "memory_source", "overhead_parts", "notes", "kv_bytes_per_gpu")
+
+
 def dumps(document: dict[str, Any]) -> str:
     """Return the document as text: one space of indent, UTF-8, nothing that steers a terminal."""
     lines = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False).split("\n")
@@ -163,7 +166,7 @@ def _fit(fit: FitReport) -> dict[str, Any]:
     """Return one fit: the contract's keys in its order, then those that explain them."""
     whole = _plain(fit)
     numerator, denominator = whole.pop("utilization")
-    extra = {key: whole.pop(key) for key in ("name", "memory_source", "overhead_parts", "notes")}
+    extra = {key: whole.pop(key) for key in _FIT_EXTRA}
     return {**whole, **extra, "utilization": numerator / denominator}
 
 

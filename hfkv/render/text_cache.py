@@ -40,8 +40,9 @@ def cache_section(report: Report) -> Iterator[RenderableType]:
         return
     if report.kv.components:
         yield ""
-        yield _components(report.kv)
-        yield _totals(report.kv)
+        yield _components(report, report.kv)
+        yield _totals(report, report.kv)
+        yield from _on_a_gpu(report.kv)
     yield ""
     yield from _simple(report, report.kv)
 
@@ -63,8 +64,9 @@ def _layers(layers: tuple[Layer, ...]) -> Table:
     return grid
 
 
-def _components(kv: KVReport) -> Table:
-    grid = table("each sequence keeps", ">layers", ">entries", "", ">bytes each", ">in all")
+def _components(report: Report, kv: KVReport) -> Table:
+    whose = "the longest sequence" if report.workload.seq_lens else "each sequence"
+    grid = table(f"{whose} keeps", ">layers", ">entries", "", ">bytes each", ">in all")
     for part in kv.components:
         grid.add_row(
             clean(part.name, 60),
@@ -82,12 +84,28 @@ def _each(part: Component) -> Text:
     return text.append(f" {dtype(part.dtype)}", style="dim")
 
 
-def _totals(kv: KVReport) -> Text:
-    text = Text(f"{size(kv.bytes_per_sequence)} a sequence", style="bold")
-    more = f"{size(kv.bytes_per_token)} for each further token"
-    fixed = kv.fixed_bytes_per_sequence
-    always = f"{size(fixed)} whatever its length, " if fixed else ""
-    return text.append(f": {always}{more}", style="not bold")
+def _totals(report: Report, kv: KVReport) -> Text:
+    whose = "in the longest sequence" if report.workload.seq_lens else "a sequence"
+    text = Text(f"{size(kv.bytes_per_sequence)} {whose}", style="bold")
+    fixed, more = kv.fixed_bytes_per_sequence, kv.bytes_per_token
+    always = [f"{size(fixed)} whatever its length"] if fixed else []
+    each = [f"{size(more)} for each further token"] if more else []
+    return text.append(f": {', '.join(always + each)}", style="not bold")
+
+
+def _on_a_gpu(kv: KVReport) -> Iterator[RenderableType]:
+    """Yield what the engine makes of the need on one GPU, where that is something else."""
+    rank = kv.per_gpu
+    need, start, steady = (
+        rank.ideal_bytes_per_sequence,
+        rank.admission_bytes_per_sequence,
+        rank.steady_bytes_per_sequence,
+    )
+    if len({need, start, steady}) > 1:
+        yield Text(
+            f"On one GPU {kv.engine} needs {size(need)} for it, reserves {size(start)} when it"
+            f" starts and holds {size(steady)} while decoding."
+        )
 
 
 def _simple(report: Report, kv: KVReport) -> Iterator[RenderableType]:

@@ -80,7 +80,7 @@ def _legend(parts: tuple[Part, ...], whole: int) -> Table:
 def _one(report: Report, fit: FitReport, width: int) -> Iterator[RenderableType]:
     per = " per GPU" if fit.count > 1 else ""
     budget = f"{size(fit.memory_bytes)}{per} × {share(fit)} = {size(fit.budget_bytes)}"
-    yield quiet(f"{gpu_phrase(fit)}{_parallel(fit)}: {budget} for the engine")
+    yield quiet(f"{gpu_phrase(fit)}{_parallel(fit)}: {budget} for {_engine(report)}")
     needs = _needs(report, fit)
     parts = (*needs, *_rest(fit, needs))
     yield bar(parts, _bar_width(width))
@@ -93,6 +93,11 @@ def _one(report: Report, fit: FitReport, width: int) -> Iterator[RenderableType]
         yield ""
         yield _ways(fit)
     yield from (quiet(clean(note)) for note in fit.notes)
+
+
+def _engine(report: Report) -> str:
+    engine = report.workload.engine
+    return "the engine" if engine == "none" else engine
 
 
 def _limit(budget: int, needed: int, width: int) -> Text:
@@ -111,14 +116,6 @@ def _parallel(fit: FitReport) -> str:
     return f" ({', '.join(parts)})" if parts else ""
 
 
-def _cache_bytes(kv: KVReport, fit: FitReport) -> int:
-    """Return what the whole load takes of one GPU's pool."""
-    if fit.short_by_bytes:
-        spent = fit.overhead_bytes_per_gpu + (fit.weights_bytes_per_gpu or 0)
-        return fit.budget_bytes - spent + fit.short_by_bytes
-    return min(fit.kv_bytes_per_sequence_per_gpu * kv.sequences, fit.kv_pool_bytes_per_gpu)
-
-
 def _needs(report: Report, fit: FitReport) -> tuple[Part, ...]:
     """Return what one GPU is to hold."""
     estimated = ", ".join(f"{clean(p.name)} {size(p.bytes)}" for p in fit.overhead_parts)
@@ -127,7 +124,7 @@ def _needs(report: Report, fit: FitReport) -> tuple[Part, ...]:
     if fit.weights_bytes_per_gpu is not None:
         parts.insert(0, Part(name="weights", bytes=fit.weights_bytes_per_gpu, look=WEIGHTS))
     if report.kv is not None:
-        parts.append(_cache_part(report, report.kv, _cache_bytes(report.kv, fit)))
+        parts.append(_cache_part(report, report.kv, fit.kv_bytes_per_gpu))
     return tuple(parts)
 
 
@@ -135,7 +132,7 @@ def _rest(fit: FitReport, needs: tuple[Part, ...]) -> tuple[Part, ...]:
     """Return what is left of the GPU, nothing when the budget is overdrawn."""
     if fit.short_by_bytes:
         return ()
-    free = "for more sequences or longer ones"
+    free = "for more sequences or longer ones" if fit.kv_bytes_per_gpu else ""
     if fit.weights_bytes_per_gpu is None:
         free = "for the weights, which are not known"
     budget, memory = fit.budget_bytes, fit.memory_bytes
