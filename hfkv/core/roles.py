@@ -115,6 +115,7 @@ def role_of(module: str) -> str:
 
 # The stack of decoder layers: the first number of the name is the layer.
 _STACK = re.compile(r"^(?:[A-Za-z_]\w*\.)*(?:layers|layer|h|blocks|block)\.\{\}\.")
+_MTP_OWN = re.compile(r"\.\{\}\.(?:eh_proj|enorm|hnorm|shared_head)\.")
 
 
 def decoder_layer(name: str) -> bool:
@@ -122,22 +123,29 @@ def decoder_layer(name: str) -> bool:
     if not _STACK.match(name) or tower_of(name):
         return False
     head = name.split(".{}", 1)[0].split(".")
-    return "encoder" not in head and not any(part.startswith("mtp") for part in head)
+    # ChatGLM calls its decoder transformer.encoder
+    encodes = "encoder" in head and head[:2] != ["transformer", "encoder"]
+    return not encodes and not any(part.startswith("mtp") for part in head)
 
 
-def mtp_layers(tensors: Iterable[TensorGroup], num_hidden_layers: int) -> frozenset[int]:
+def mtp_layers(tensors: Iterable[TensorGroup], num_hidden_layers: int | None) -> frozenset[int]:
     """Return the next-token layers that stand behind the model's own, by index.
 
     A layer counts only when it has tensors that no layer of the model has (`eh_proj`,
     `enorm` …): a config that states too few layers must not turn real ones into extras.
+    Where the number of layers is not known, only the names DeepSeek and GLM use count.
     """
     inside: set[str] = set()
     behind: dict[str, set[int]] = {}
     for group in tensors:
-        if group.layers and decoder_layer(group.name):
+        if not group.layers or not decoder_layer(group.name):
+            continue
+        if num_hidden_layers is None:
+            late = set(group.layers) if _MTP_OWN.search(group.name) else set()
+        else:
+            late = {layer for layer in group.layers if layer >= num_hidden_layers}
             if group.layers[0] < num_hidden_layers:
                 inside.add(group.name)
-            late = {layer for layer in group.layers if layer >= num_hidden_layers}
-            behind.setdefault(group.name, set()).update(late)
+        behind.setdefault(group.name, set()).update(late)
     own = (layers for name, layers in behind.items() if name not in inside)
     return frozenset().union(*own)

@@ -144,7 +144,7 @@ def _from_headers(files: ModelFiles) -> WeightReport:
 
 def _pieces(stored: tuple[Stored, ...], layers: int | None) -> Iterator[Piece]:
     """Give every group a role; a group that reaches into the MTP layers is split evenly."""
-    extra = mtp_layers((s.group for s in stored), layers) if layers else frozenset()
+    extra = mtp_layers((s.group for s in stored), layers)
     for s in stored:
         group = s.group
         role = _role(s)
