@@ -117,7 +117,7 @@ def test_files_stay_readable(path: Path) -> None:
     "code",
     [
         "import hfkv",
-        "from hfkv.cli import main; main(['--help'], standalone_mode=False)",
+        "from hfkv.cli import main; main(['--help'])",
     ],
 )
 def test_nothing_heavy_is_loaded_before_it_is_needed(code: str) -> None:

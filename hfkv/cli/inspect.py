@@ -11,6 +11,7 @@ from hfkv.cli.exits import exit_for_report
 from hfkv.cli.options import (
     SectionedCommand,
     chatter_options,
+    engine_options,
     gpu_options,
     inspect_options,
     output_options,
@@ -37,6 +38,7 @@ Examples:
 @click.argument("target")
 @source_options
 @work_options
+@engine_options
 @gpu_options
 @inspect_options
 @output_options("text", "json", "md", "csv")

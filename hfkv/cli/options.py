@@ -13,6 +13,7 @@ from hfkv.cli.params import EngineName, Written, complete_gpu
 __all__ = [
     "SectionedCommand",
     "chatter_options",
+    "engine_options",
     "gpu_options",
     "inspect_options",
     "output_options",
@@ -100,7 +101,7 @@ def source_options(function: Function) -> Function:
 
 
 def work_options(function: Function) -> Function:
-    """Add what says how much is to be kept, and by which engine."""
+    """Add what says how much is to be kept."""
     section = "What it has to hold"
     return _all(
         _option(
@@ -145,6 +146,13 @@ def work_options(function: Function) -> Function:
             section=section,
             help="Encoder or image positions under cross-attention. [default: the model's maximum]",
         ),
+    )(function)
+
+
+def engine_options(function: Function) -> Function:
+    """Add what says by which engine it is kept, and under which of its limits."""
+    section = "By which engine"
+    return _all(
         _option(
             "--engine",
             type=EngineName(),
