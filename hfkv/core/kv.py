@@ -74,13 +74,14 @@ class KVReport:
 class _Sizer:
     """What the arithmetic needs besides a store and a length."""
 
+    engine: Engine
+    workload: Workload
     precision: Precision
     source_tokens: int
 
     def slots(self, store: Store, tokens: int) -> int:
-        if isinstance(store, Fixed):
-            return 1
-        return store.slots(self.source_tokens if store.role is Role.CROSS else tokens)
+        length = self.source_tokens if store.role is Role.CROSS else tokens
+        return self.engine.slots(store, length, self.workload)
 
     def slot_bytes(self, store: Store, tp: int = 1) -> int:
         """Return bytes of one entry on one rank; fewer heads than ranks are replicated."""
@@ -94,11 +95,14 @@ class _Sizer:
         return self.slots(store, tokens) * self.slot_bytes(store, tp)
 
 
-def _stores(arch: Architecture, engine: Engine) -> list[tuple[Store, ...]]:
-    return [engine.adapt(arch, i, layer) for i, layer in enumerate(arch.layers)]
+def _stores(arch: Architecture, engine: Engine, precision: Precision) -> list[tuple[Store, ...]]:
+    return [
+        engine.pack(layer, engine.adapt(arch, i, layer), precision.cache)
+        for i, layer in enumerate(arch.layers)
+    ]
 
 
-def _sizer(arch: Architecture, workload: Workload, precision: Precision) -> _Sizer:
+def _sizer(arch: Architecture, workload: Workload, engine: Engine, precision: Precision) -> _Sizer:
     source = arch.source_tokens if workload.source_tokens is None else workload.source_tokens
     if source is None:
         raise UnsupportedError(
@@ -106,7 +110,7 @@ def _sizer(arch: Architecture, workload: Workload, precision: Precision) -> _Siz
             hint="say how many with --source-tokens",
             code="source-tokens",
         )
-    return _Sizer(precision=precision, source_tokens=source)
+    return _Sizer(engine=engine, workload=workload, precision=precision, source_tokens=source)
 
 
 def layer_bytes(
@@ -118,8 +122,11 @@ def layer_bytes(
     tokens: int,
 ) -> list[int]:
     """Return what each layer holds for one sequence of `tokens`, in bytes."""
-    sizer = _sizer(arch, workload, precision)
-    return [sum(sizer.size(store, tokens) for store in stores) for stores in _stores(arch, engine)]
+    sizer = _sizer(arch, workload, engine, precision)
+    return [
+        sum(sizer.size(store, tokens) for store in stores)
+        for stores in _stores(arch, engine, precision)
+    ]
 
 
 def _stages(count: int, pp: int) -> list[range]:
@@ -146,8 +153,8 @@ def measure(
     pp: int = 1,
 ) -> int:
     """Return the bytes of one sequence of `tokens` on the most loaded rank."""
-    sizer = _sizer(arch, workload, precision)
-    stores = _stores(arch, engine)
+    sizer = _sizer(arch, workload, engine, precision)
+    stores = _stores(arch, engine, precision)
     loads = []
     for stage in _stages(len(stores), pp):
         alike = Counter(store for i in stage for store in stores[i])
@@ -197,16 +204,18 @@ def _component(store: Store, layers: int, sizer: _Sizer, tokens: int) -> Compone
     )
 
 
-def _marginal(components: tuple[Component, ...]) -> int:
-    """Return what one more token costs: stores that still grow, averaged over a ratio."""
-    total = Fraction(0)
-    for part in components:
-        if part.growth == "token" or (
-            part.growth in ("window", "chunk") and part.slots < (part.limit or 0)
-        ):
-            total += part.layers * part.bytes_per_slot
-        elif part.growth == "ratio":
-            total += Fraction(part.layers * part.bytes_per_slot, part.limit or 1)
+def _marginal(alike: Counter[Store], sizer: _Sizer, tokens: int) -> int:
+    """Return what one more token costs: averaged over a ratio and over an engine's rounding."""
+    total, period = Fraction(0), sizer.engine.period
+    for store, layers in alike.items():
+        if isinstance(store, Fixed) or store.role is Role.CROSS or store.modulo is not None:
+            continue
+        size = layers * sizer.slot_bytes(store)
+        if store.stride > 1 and store.window is None:
+            total += Fraction(size, store.stride)
+        else:
+            more = sizer.slots(store, tokens + period) - sizer.slots(store, tokens)
+            total += Fraction(size * more, period)
     return int(total)
 
 
@@ -224,8 +233,8 @@ def size_cache(
     Raises UnsupportedError when a length that matters is stated nowhere, UsageError when
     the cache format cannot hold a row.
     """
-    sizer = _sizer(arch, workload, precision)
-    stores = _stores(arch, engine)
+    sizer = _sizer(arch, workload, engine, precision)
+    stores = _stores(arch, engine, precision)
     alike = Counter(store for layer in stores for store in layer)
     components = tuple(_component(s, n, sizer, tokens) for s, n in alike.items())
     one = sum(part.bytes for part in components)
@@ -241,7 +250,7 @@ def size_cache(
         engine=engine.name,
         bytes=total,
         bytes_per_sequence=one,
-        bytes_per_token=_marginal(components),
+        bytes_per_token=_marginal(alike, sizer, tokens),
         fixed_bytes_per_sequence=sum(
             part.bytes for part in components if part.growth in ("fixed", "source")
         ),

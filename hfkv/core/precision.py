@@ -9,6 +9,7 @@ from hfkv.core.dtypes import KV_DTYPES, DType, cache_dtype
 from hfkv.core.engines.engine import Engine
 from hfkv.core.files import ModelFiles
 from hfkv.core.stores import Role, Store
+from hfkv.errors import UsageError
 
 __all__ = ["Precision", "choose_precision"]
 
@@ -51,6 +52,17 @@ def _commonest_float(files: ModelFiles) -> str | None:
     return _FLOATS[max(totals, key=lambda name: totals[name])] if totals else None
 
 
+def _wanted(name: str, engine: Engine) -> DType:
+    found = cache_dtype(name)
+    if engine.cache_dtypes and found.name not in engine.cache_dtypes:
+        raise UsageError(
+            f"{engine.name} keeps no cache in {found.name}",
+            hint="it has " + ", ".join(engine.cache_dtypes),
+            code="kv-dtype",
+        )
+    return found
+
+
 def choose_precision(
     arch: Architecture,
     files: ModelFiles,
@@ -60,10 +72,10 @@ def choose_precision(
     declared: str | None = None,
     declared_source: str = "",
 ) -> Precision:
-    """Choose formats: the user's, else what the checkpoint declares, else the compute dtype.
+    """Choose formats: the user's, the engine's, the checkpoint's, else the compute dtype.
 
     A float32 checkpoint counts as 16 bit under engines that serve it so. Raises UsageError
-    for a `wanted` that is no cache format.
+    for a `wanted` that is no cache format, or none of this engine's.
     """
     name, source = arch.compute_dtype, arch.compute_dtype_source
     if name is None:
@@ -76,7 +88,9 @@ def choose_precision(
         name = "bfloat16"
     compute = KV_DTYPES[name]
     if wanted != "auto":
-        cache, cache_source = cache_dtype(wanted), "--kv-dtype"
+        cache, cache_source = _wanted(wanted, engine), "--kv-dtype"
+    elif engine.cache_dtype is not None:
+        cache, cache_source = KV_DTYPES[engine.cache_dtype], f"default of {engine.name}"
     elif declared is not None:
         cache, cache_source = cache_dtype(declared), declared_source
     else:

@@ -10,9 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from hfkv.core.architecture import Architecture
-from hfkv.core.stores import Layer, Store
+from hfkv.core.dtypes import DType
+from hfkv.core.stores import Fixed, Layer, Store
+from hfkv.core.workload import Workload
 
-__all__ = ["Engine", "as_needed"]
+__all__ = ["Engine", "as_needed", "entries"]
 
 
 def as_needed(_arch: Architecture, _index: int, layer: Layer) -> tuple[Store, ...]:
@@ -20,15 +22,37 @@ def as_needed(_arch: Architecture, _index: int, layer: Layer) -> tuple[Store, ..
     return layer.stores
 
 
+def as_adapted(_layer: Layer, stores: tuple[Store, ...], _cache: DType) -> tuple[Store, ...]:
+    """Return stores unchanged: the cache's format has no layout of its own."""
+    return stores
+
+
+def entries(store: Store, tokens: int, _workload: Workload) -> int:
+    """Return how many entries a sequence of `tokens` needs: one of what is fixed."""
+    return 1 if isinstance(store, Fixed) else store.slots(tokens)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
     """One engine. `adapt(architecture, layer index, layer)` returns what it really keeps.
 
+    `pack(layer, stores, cache format)` returns stores that the format lays out in a way of
+    its own; `slots(store, tokens, workload)` says how many entries are allocated for a
+    sequence, and `period` after how many tokens its rounding repeats.
     `serves_float32` says that a float32 checkpoint is computed in float32 (the serving
-    engines cast it to 16 bit). `replicated_heads` says that KV heads are copied, not
-    split, when there are fewer than ranks.
+    engines cast it to 16 bit). `cache_dtype` is the format of the cache where the user
+    names none (None: what the checkpoint declares, else its compute dtype); `cache_dtypes`
+    are the formats there are (empty: not known), `small_dtype` the one of 8 bits.
+    `splits_layers` says that several GPUs share the layers, not the heads.
     """
 
     name: str
     adapt: Callable[[Architecture, int, Layer], tuple[Store, ...]] = as_needed
+    pack: Callable[[Layer, tuple[Store, ...], DType], tuple[Store, ...]] = as_adapted
+    slots: Callable[[Store, int, Workload], int] = entries
+    period: int = 1
     serves_float32: bool = False
+    cache_dtype: str | None = None
+    cache_dtypes: tuple[str, ...] = ()
+    small_dtype: str = "fp8"
+    splits_layers: bool = False
