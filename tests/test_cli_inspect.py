@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import hfkv
 from hfkv.cli import main
 from hfkv.core.files import ModelFiles, RepoFile, Target
 
@@ -146,3 +147,28 @@ def test_a_full_disk_leaves_nothing(
     )
     assert path.read_text() == "old"
     assert [entry.name for entry in tmp_path.iterdir()] == ["answer.json"]
+
+
+def test_the_package_answers_as_the_command_does() -> None:
+    """`hfkv.inspect` reads and sizes: the model card's 8,030,261,248 parameters in bf16."""
+    path = Path(__file__).parent.parent / "fixtures/models/meta-llama--Llama-3.1-8B.hfkv.json"
+    report = hfkv.inspect(str(path), gpu="a100-80", context=131_072)
+    assert report.weights is not None
+    assert report.kv is not None
+    assert (report.weights.parameters, report.weights.bytes) == (8_030_261_248, 16_060_522_496)
+    assert (report.kv.bytes_per_token, report.kv.bytes) == (131_072, 17_179_869_184)
+    assert [fit.gpu for fit in report.fit] == ["a100-80"]
+
+
+@pytest.mark.usefixtures("model")
+def test_this_machine_is_one_of_the_gpus(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`--gpu auto` asks the machine, beside whatever else is named."""
+    tool = tmp_path / "nvidia-smi"
+    tool.write_text('#!/bin/sh\necho "NVIDIA L4, 23034"\n')
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert main(["inspect", "x", "--json", "-g", "auto", "-g", "h200"]) == 0
+    fits = json.loads(capsys.readouterr().out)["fit"]
+    assert [fit["gpu"] for fit in fits] == ["l4", "h200"]

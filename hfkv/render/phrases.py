@@ -129,8 +129,9 @@ def _several(report: Report, kv: KVReport) -> tuple[Verdict, str]:
     if not fitting:
         return Verdict.SHORT, f"Does not fit on any of {choices} choices: {held}."
     smallest = min(fitting, key=lambda fit: fit.memory_bytes * fit.count)
-    share_of = f"all {choices}" if len(fitting) == choices else f"{len(fitting)} of {choices}"
-    where = f"{share_of} choices, the smallest {gpu_phrase(smallest)}"
+    every = "both" if choices == 2 else f"all {choices}"
+    some = every if len(fitting) == choices else f"{len(fitting)} of {choices}"
+    where = f"{some} choices, the smallest {gpu_phrase(smallest)}"
     if smallest.fits is None:
         return Verdict.NEEDS, f"The cache alone fits on {where}: {held}. {_NO_WEIGHTS}"
     return Verdict.FITS, f"Fits on {where}: {held}."
