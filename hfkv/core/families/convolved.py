@@ -64,11 +64,28 @@ def _inkling_loop(cfg: Config) -> tuple[Layer, ...]:
     return (*one[:end], *(one[start:end] * (passes - 1)), *one[end:])
 
 
+def _yuan(cfg: Config, name: str) -> Layer:
+    """Yuan 2.0: localized filtering in front of attention needs the last two hidden states.
+
+    Source: IEITYuan/Yuan2-2B-hf yuan_hf_model.py, before_hidden_states[:, -2:, :].
+    """
+    base = generic_layer(cfg, name)
+    past = kinds.conv_state(cfg.need("hidden_size"), 3)
+    return Layer(kind=LayerKind.HYBRID, stores=(*base.stores, past), heads=base.heads)
+
+
 def _all_hybrid(_cfg: Config, count: int) -> list[str]:
     return [HYBRID] * count
 
 
 CONVOLVED: tuple[Family, ...] = (
+    Family(
+        name="yuan",
+        model_types=("yuan",),
+        source="IEITYuan/Yuan2-2B-hf yuan_hf_model.py",
+        layer=_yuan,
+        layer_kinds=(LayerKind.HYBRID,),
+    ),
     Family(
         name="zaya",
         model_types=("zaya",),

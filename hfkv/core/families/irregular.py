@@ -237,7 +237,6 @@ IRREGULAR: tuple[Family, ...] = (
             "RefinedWeb",
             "RefinedWebModel",
             "telechat",
-            "yuan",
         ),
         source="modeling files in the models' own repositories; vLLM 0.32 model registry",
         whole=_dense,

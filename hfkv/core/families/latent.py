@@ -269,7 +269,7 @@ LATENT: tuple[Family, ...] = (
     ),
     Family(
         name="minimax_m3",
-        model_types=("minimax_m3_vl_text", "minimax_m3"),
+        model_types=("minimax_m3_vl_text", "minimax_m3", "minimax_m3_text"),
         source=_HF.format("modeling_minimax_m3_vl.py"),
         layer=_minimax_m3,
     ),
