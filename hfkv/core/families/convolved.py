@@ -71,7 +71,7 @@ def _yuan(cfg: Config, name: str) -> Layer:
     """
     base = generic_layer(cfg, name)
     past = kinds.conv_state(cfg.need("hidden_size"), 3)
-    return Layer(kind=LayerKind.HYBRID, stores=(*base.stores, past), heads=base.heads)
+    return Layer(kind=base.kind, stores=(*base.stores, past), heads=base.heads)
 
 
 def _all_hybrid(_cfg: Config, count: int) -> list[str]:
@@ -84,7 +84,7 @@ CONVOLVED: tuple[Family, ...] = (
         model_types=("yuan",),
         source="IEITYuan/Yuan2-2B-hf yuan_hf_model.py",
         layer=_yuan,
-        layer_kinds=(LayerKind.HYBRID,),
+        layer_kinds=(LayerKind.FULL,),
     ),
     Family(
         name="zaya",
