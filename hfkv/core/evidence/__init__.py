@@ -14,10 +14,10 @@ from hfkv.core.evidence.rebuild import (
 from hfkv.core.files import ModelFiles
 from hfkv.core.readings import Confidence
 
-__all__ = ["Evidence", "FromTensors", "compare", "layers_from_tensors", "testify"]
+__all__ = ["Evidence", "FromTensors", "compare", "layers_from_tensors", "witness"]
 
 
-def testify(arch: Architecture, files: ModelFiles) -> tuple[Architecture, Evidence]:
+def witness(arch: Architecture, files: ModelFiles) -> tuple[Architecture, Evidence]:
     """Return the architecture with the confidence that the tensors give it, and why.
 
     No value is overwritten: a disagreement makes it doubtful, complete agreement confirms
