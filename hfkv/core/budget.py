@@ -7,17 +7,16 @@ person can disagree with one of them.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from fractions import Fraction
 
 from hfkv.core.architecture import Architecture
+from hfkv.core.engines.vllm_options import batch_defaults, parse_version
 from hfkv.core.workload import Deployment, GpuChoice
 from hfkv.errors import UsageError
 
 __all__ = ["EngineStep", "OverheadPart", "engine_step", "estimate_overhead", "utilization"]
 
-_GIB = 2**30
 _MIB = 2**20
 
 # Shares of the total that engines take when they are not told. llama.cpp, Ollama and
@@ -83,9 +82,7 @@ def engine_step(deployment: Deployment, engine: str, gpu: GpuChoice, sequences: 
     Source: vLLM 0.32, engine/arg_utils.py, `get_batch_defaults`.
     """
     if engine == "vllm":
-        large = gpu.memory_bytes >= 70 * _GIB and "a100" not in (gpu.slug + gpu.name).casefold()
-        tokens = 16384 if gpu.memory_bytes >= 160 * _GIB else 8192 if large else 2048
-        seqs = _MAX_NUM_SEQS if large else 256
+        tokens, seqs = batch_defaults(gpu)
     else:
         tokens = _BATCHED_TOKENS.get(engine, _USUAL_BATCHED_TOKENS)
         seqs = min(sequences, _MAX_NUM_SEQS)
@@ -149,13 +146,4 @@ def _graphs(engine: str, version: str | None, step: EngineStep) -> int:
 
 
 def _vllm_changed(version: str | None) -> bool:
-    if version is None:
-        return True
-    found = re.match(r"v?([0-9]{1,6})\.([0-9]{1,6})", version)
-    if found is None:
-        raise UsageError(
-            f"{version[:40]!r} is not a version of vLLM",
-            hint="write it as vLLM prints it, for example --engine-version 0.19.1",
-            code="engine-version",
-        )
-    return (int(found[1]), int(found[2])) >= _VLLM_CHANGED
+    return parse_version(version) >= _VLLM_CHANGED

@@ -11,7 +11,14 @@ from dataclasses import dataclass
 
 from hfkv.errors import MalformedError, UsageError
 
-__all__ = ["KV_DTYPES", "SAFETENSORS_BITS", "DType", "cache_dtype", "config_dtype"]
+__all__ = [
+    "ENGINE_FORMATS",
+    "KV_DTYPES",
+    "SAFETENSORS_BITS",
+    "DType",
+    "cache_dtype",
+    "config_dtype",
+]
 
 # Bits per element by the name in a safetensors header.
 # Source: safetensors 0.8.0, src/tensor.rs, Dtype::bitsize.
@@ -86,6 +93,10 @@ KV_DTYPES: dict[str, DType] = {
         DType("int8", 1, 1),
         DType("int4", 2, 1),
         DType("nvfp4", 16, 9),
+        DType("fp8_ds_mla", 576, 656),
+        DType("fp8_per_token_head", 1, 1),
+        DType("int8_per_token_head", 1, 1),
+        DType("int4_per_token_head", 2, 1),
         DType("q8_0", 32, 34),
         DType("q5_1", 32, 24),
         DType("q5_0", 32, 22),
@@ -94,6 +105,11 @@ KV_DTYPES: dict[str, DType] = {
         DType("iq4_nl", 32, 18),
     )
 }
+
+# Formats of vLLM; the scales behind their rows are laid out by engines/vllm_stores.py.
+ENGINE_FORMATS = frozenset(
+    {"fp8_ds_mla", "fp8_per_token_head", "int8_per_token_head", "int4_per_token_head"}
+)
 
 _SPELLINGS: dict[str, str] = {
     "f64": "float64",

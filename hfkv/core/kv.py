@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from hfkv.core.architecture import Architecture
-from hfkv.core.engines.engine import Engine
+from hfkv.core.engines.engine import Engine, PerGpu
+from hfkv.core.engines.stages import pipeline_stages
 from hfkv.core.precision import Precision
 from hfkv.core.simple import SimpleFormula, simple_formula
 from hfkv.core.stores import Fixed, Grows, Role, Store
@@ -36,15 +37,6 @@ class Component:
     slots: int
     bytes: int
     shards_by_heads: int | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PerGpu:
-    """Bytes of one sequence on one rank: needed, reserved at start-up, held while decoding."""
-
-    ideal_bytes_per_sequence: int
-    admission_bytes_per_sequence: int
-    steady_bytes_per_sequence: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,19 +121,6 @@ def layer_bytes(
     ]
 
 
-def _stages(count: int, pp: int) -> list[range]:
-    """Return the layers of each pipeline stage, the way vLLM cuts them.
-
-    What does not divide goes to the stages before the last one, which has the head.
-    Source: vLLM 0.32 distributed/utils.py, get_pp_indices.
-    """
-    sizes = [count // pp] * pp
-    for i in range(count % pp):
-        sizes[-(i + 2) if pp > 1 else 0] += 1
-    starts = [sum(sizes[:i]) for i in range(pp)]
-    return [range(start, start + size) for start, size in zip(starts, sizes, strict=True)]
-
-
 def measure(
     arch: Architecture,
     workload: Workload,
@@ -156,7 +135,7 @@ def measure(
     sizer = _sizer(arch, workload, engine, precision)
     stores = _stores(arch, engine, precision)
     loads = []
-    for stage in _stages(len(stores), pp):
+    for stage in pipeline_stages(len(stores), pp):
         alike = Counter(store for i in stage for store in stores[i])
         loads.append(sum(n * sizer.size(store, tokens, tp) for store, n in alike.items()))
     return max(loads, default=0)

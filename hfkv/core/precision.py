@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hfkv.core.architecture import Architecture
-from hfkv.core.dtypes import KV_DTYPES, DType, cache_dtype
+from hfkv.core.dtypes import ENGINE_FORMATS, KV_DTYPES, DType, cache_dtype
 from hfkv.core.engines.engine import Engine
 from hfkv.core.files import ModelFiles
 from hfkv.core.stores import Role, Store
@@ -54,6 +54,12 @@ def _commonest_float(files: ModelFiles) -> str | None:
 
 def _wanted(name: str, engine: Engine) -> DType:
     found = cache_dtype(name)
+    if found.name in ENGINE_FORMATS and found.name not in engine.cache_dtypes:
+        raise UsageError(
+            f"{found.name} is a cache format of vLLM",
+            hint="add --engine vllm, or choose another --kv-dtype, for example fp8",
+            code="kv-dtype",
+        )
     if engine.cache_dtypes and found.name not in engine.cache_dtypes:
         raise UsageError(
             f"{engine.name} keeps no cache in {found.name}",

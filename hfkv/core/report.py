@@ -110,7 +110,8 @@ def _cache(
         return arch, None
     tokens = max(work.seq_lens, default=0) or work.context or arch.max_context or _ASSUMED_CONTEXT
     try:
-        return arch, size_cache(arch, work, engine, precision, tokens=tokens)
+        one = engine.per_gpu(arch, work, precision, tokens) if engine.per_gpu else None
+        return arch, size_cache(arch, work, engine, precision, tokens=tokens, per_gpu=one)
     except UnsupportedError as error:
         doubts = (*arch.doubts, error.message, *((error.hint,) if error.hint else ()))
         return replace(arch, confidence=Confidence.UNKNOWN, doubts=doubts), None

@@ -8,13 +8,39 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from hfkv.core.architecture import Architecture
 from hfkv.core.dtypes import DType
 from hfkv.core.stores import Fixed, Layer, Store
 from hfkv.core.workload import Workload
 
-__all__ = ["Engine", "as_needed", "entries"]
+__all__ = ["Engine", "Formats", "PerGpu", "as_needed", "entries", "text_type"]
+
+
+class Formats(Protocol):
+    """Which number format each store is kept in (`hfkv.core.precision.Precision`)."""
+
+    @property
+    def cache(self) -> DType:
+        """Return the format of the cache."""
+
+    def of(self, store: Store) -> DType:
+        """Return the format of one store."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PerGpu:
+    """Bytes of one sequence on one rank: needed, reserved at start-up, held while decoding."""
+
+    ideal_bytes_per_sequence: int
+    admission_bytes_per_sequence: int
+    steady_bytes_per_sequence: int
+
+
+def text_type(arch: Architecture) -> str:
+    """Return the decoder's own model type."""
+    return arch.text_model_type or arch.model_type or ""
 
 
 def as_needed(_arch: Architecture, _index: int, layer: Layer) -> tuple[Store, ...]:
@@ -43,7 +69,9 @@ class Engine:
     engines cast it to 16 bit). `cache_dtype` is the format of the cache where the user
     names none (None: what the checkpoint declares, else its compute dtype); `cache_dtypes`
     are the formats there are (empty: not known), `small_dtype` the one of 8 bits.
-    `splits_layers` says that several GPUs share the layers, not the heads.
+    `splits_layers` says that several GPUs share the layers, not the heads. `per_gpu` reports
+    one sequence of so many tokens on one rank, where blocks, reserves and padding make that
+    more than the sum of its stores.
     """
 
     name: str
@@ -56,3 +84,4 @@ class Engine:
     cache_dtypes: tuple[str, ...] = ()
     small_dtype: str = "fp8"
     splits_layers: bool = False
+    per_gpu: Callable[[Architecture, Workload, Formats, int], PerGpu] | None = None

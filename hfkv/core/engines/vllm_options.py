@@ -1,0 +1,124 @@
+"""How vLLM is started: its flags, and what it takes where a flag is not given."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from hfkv.core.gpus import table
+from hfkv.core.workload import Deployment, GpuChoice
+from hfkv.errors import UsageError
+
+__all__ = ["LATEST", "VllmOptions", "batch_defaults", "options_for", "parse_version"]
+
+_GIB = 2**30
+LATEST = (0, 32)
+_HOPPER = 9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VllmOptions:
+    """One way to start vLLM. A name is the flag's; None means vLLM's own default.
+
+    `default_batched_tokens` and `default_seqs` are the API server's defaults on this class
+    of GPU; `compute_capability` is its major number, which decides the attention backend.
+    """
+
+    tensor_parallel_size: int = 1
+    pipeline_parallel_size: int = 1
+    decode_context_parallel_size: int = 1
+    max_num_batched_tokens: int | None = None
+    default_batched_tokens: int = 8192
+    default_seqs: int = 1024
+    block_size: int | None = None
+    enable_prefix_caching: bool | None = None
+    hybrid_kv_cache_manager: bool = True
+    num_speculative_tokens: int = 0
+    async_scheduling: bool = True
+    compute_capability: int = _HOPPER
+    version: tuple[int, int] = LATEST
+
+    def batched_tokens(self, max_model_len: int, *, chunked_prefill: bool = True) -> int:
+        """Return the tokens computed in one step: stated, else the default for this GPU.
+
+        Without chunked prefill (encoder-decoders) a whole prompt must fit in one step.
+        Source: vLLM 0.32 engine/arg_utils.py.
+        """
+        if self.max_num_batched_tokens is not None:
+            return self.max_num_batched_tokens
+        tokens = self.default_batched_tokens
+        if not chunked_prefill:
+            tokens = max(tokens, max_model_len)
+        return min(tokens, self.default_seqs * max_model_len)
+
+    @property
+    def concurrent_batches(self) -> int:
+        """Return how many steps may be under way at once.
+
+        Source: vLLM 0.32 config/vllm.py, max_concurrent_batches; versions up to 0.21
+        reserve for one.
+        """
+        if self.version < (0, 26):
+            return 1
+        return self.pipeline_parallel_size + (1 if self.async_scheduling else 0)
+
+
+def batch_defaults(gpu: GpuChoice) -> tuple[int, int]:
+    """Return max_num_batched_tokens and max_num_seqs of the API server on one kind of GPU.
+
+    Source: vLLM 0.32, engine/arg_utils.py, `get_batch_defaults`.
+    """
+    if gpu.memory_bytes >= 160 * _GIB:
+        return 16384, 1024
+    if gpu.memory_bytes >= 70 * _GIB and "a100" not in (gpu.slug + gpu.name).casefold():
+        return 8192, 1024
+    return 2048, 256
+
+
+def options_for(deployment: Deployment) -> VllmOptions:
+    """Return the options that a deployment states; without a GPU, those of an 80 GB H100.
+
+    With several kinds of GPU the first one counts. Raises UsageError for a version that is
+    none, and for sizes below 1.
+    """
+    pp = deployment.pipeline_parallel_size
+    tp = deployment.tensor_parallel_size
+    tokens, seqs, capability = 8192, 1024, _HOPPER
+    if deployment.gpus:
+        gpu = deployment.gpus[0]
+        tokens, seqs = batch_defaults(gpu)
+        capability = _capability(gpu)
+        tp = tp or max(1, gpu.count // max(1, pp))
+    if pp < 1 or (tp is not None and tp < 1):
+        raise UsageError("--tp and --pp must be at least 1", code="tp")
+    return VllmOptions(
+        tensor_parallel_size=tp or 1,
+        pipeline_parallel_size=pp,
+        max_num_batched_tokens=deployment.max_num_batched_tokens,
+        default_batched_tokens=tokens,
+        default_seqs=deployment.max_num_seqs or seqs,
+        compute_capability=capability,
+        version=parse_version(deployment.engine_version),
+    )
+
+
+def _capability(gpu: GpuChoice) -> int:
+    stated = next((row.compute_capability for row in table() if row.slug == gpu.slug), None)
+    return int(stated.split(".")[0]) if stated else _HOPPER
+
+
+def parse_version(text: str | None) -> tuple[int, int]:
+    """Return a vLLM version as (major, minor); None is the newest that hfkv knows.
+
+    Raises UsageError for a text that is no version.
+    """
+    if text is None:
+        return LATEST
+    found = re.match(r"v?([0-9]{1,6})\.([0-9]{1,6})", text)
+    if found is None:
+        raise UsageError(
+            f"{text[:40]!r} is not a version of vLLM",
+            hint="write it as vLLM prints it, for example --engine-version 0.19.1",
+            code="engine-version",
+        )
+    return int(found[1]), int(found[2])
