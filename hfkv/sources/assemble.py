@@ -10,7 +10,7 @@ from hfkv.core.files import ModelFiles, Problem, RepoFile, Target
 from hfkv.core.headers import Shard
 from hfkv.core.manifest import Index, Manifest, check_shards, without_weights
 from hfkv.core.templates import merge_groups
-from hfkv.errors import UnsupportedError
+from hfkv.errors import UnreadableError, UnsupportedError
 
 __all__ = ["SIDE_FILES", "assemble", "with_problems"]
 
@@ -37,11 +37,16 @@ def assemble(
 ) -> ModelFiles:
     """Return everything that was read, with what does not add up as problems.
 
-    Raises UnsupportedError when there are neither weights that can be read nor a config.
+    Without a config, raises UnsupportedError when the weights are of a kind that cannot be
+    read, and UnreadableError when there are none.
     """
     problems = [*manifest.problems]
     if not manifest.weight_files:
         reason = without_weights(files)
+        if config is None and reason.code == "no-weights":
+            raise UnreadableError(
+                "no model here: neither config.json nor weights", where=target.id, code="no-model"
+            )
         if config is None:
             raise UnsupportedError(
                 reason.message, where=target.id, hint=reason.hint, code=reason.code

@@ -1,0 +1,59 @@
+"""Models that huggingface_hub has downloaded before, read from its cache without a network."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from hfkv.core.files import ModelFiles, Problem, Target
+from hfkv.errors import UnreadableError
+from hfkv.sources.assemble import with_problems
+from hfkv.sources.environment import cache_folder
+from hfkv.sources.local import load_folder, load_path
+from hfkv.sources.targets import HubTarget
+
+__all__ = ["load_downloaded"]
+
+
+def load_downloaded(wanted: HubTarget, *, config: dict[str, Any] | None = None) -> ModelFiles:
+    """Return a repository from the cache; raises UnreadableError when it is not there.
+
+    Layout: `models--org--name/refs/REV` holds a commit, `snapshots/COMMIT/` its files.
+    """
+    cache = cache_folder()
+    repo = cache / f"models--{wanted.repo.replace('/', '--')}"
+    sha = _commit(repo, wanted.revision)
+    folder = repo / "snapshots" / sha
+    path = folder if wanted.file is None else folder / wanted.file
+    if not path.exists():
+        raise UnreadableError(
+            f"offline, and {_name(wanted)} is not in the cache at {cache}",
+            hint=f"fetch it once with `hf download {wanted.repo}`, or leave offline mode",
+            code="offline",
+        )
+    target = Target(kind="hub", id=_name(wanted), revision=wanted.revision, sha=sha)
+    if wanted.file is not None:
+        return replace(load_path(path, config=config), target=target)
+    files = load_folder(folder, target, config=config)
+    if {"no-weights", "missing-shard"}.isdisjoint(problem.code for problem in files.problems):
+        return files
+    return with_problems(
+        files,
+        Problem(
+            code="offline-partial",
+            message=f"offline: only what is in the cache at {cache} was read",
+            hint="leave offline mode to read the rest; headers are small",
+        ),
+    )
+
+
+def _commit(repo: Path, revision: str) -> str:
+    try:
+        return (repo / "refs" / revision).read_text(encoding="utf-8").strip() or revision
+    except (OSError, UnicodeDecodeError):
+        return revision  # a commit needs no reference
+
+
+def _name(wanted: HubTarget) -> str:
+    return wanted.repo if wanted.file is None else f"{wanted.repo}:{wanted.file}"

@@ -1,0 +1,59 @@
+"""A few worker threads that never keep the program from ending."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, ParamSpec, TypeVar
+
+__all__ = ["Pool"]
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+_Job = tuple[Future[Any], Callable[[], Any]]
+
+
+class Pool:
+    """Run functions on up to `size` daemon threads.
+
+    concurrent.futures waits for its threads when the interpreter ends, which would make
+    Ctrl-C and the deadline wait for the slowest server.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._threads = 0
+
+    def submit(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> Future[_T]:
+        """Return the future result of calling `function`."""
+        future: Future[_T] = Future()
+        self._jobs.put((future, lambda: function(*args, **kwargs)))
+        if self._threads < self._size:
+            self._threads += 1
+            threading.Thread(target=self._work, daemon=True).start()
+        return future
+
+    def close(self) -> None:
+        """Let idle threads end, and drop what has not begun; nothing is waited for."""
+        while True:
+            try:
+                job = self._jobs.get_nowait()
+            except queue.Empty:
+                break
+            if job is not None:
+                job[0].cancel()
+        for _ in range(self._threads):
+            self._jobs.put(None)
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            future, call = job
+            if not future.set_running_or_notify_cancel():
+                continue
+            try:
+                future.set_result(call())
+            except BaseException as error:  # noqa: BLE001  handed to whoever asks for the result
+                future.set_exception(error)

@@ -1,0 +1,106 @@
+"""One repository on a Hub: its files, whole or only their headers, refusals told apart."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+from hfkv.core.files import RepoFile
+from hfkv.core.headers import Shard, bytes_needed, parse_shard
+from hfkv.core.jsontext import parse_object
+from hfkv.errors import MalformedError
+from hfkv.sources.http import Answer, Client
+from hfkv.sources.pool import Pool
+from hfkv.sources.reading import MAX_SMALL
+from hfkv.sources.refusals import Asked, no_hub, refusal
+
+__all__ = ["Repository"]
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repository:
+    """A repository, the connections to its Hub, and the threads to ask with."""
+
+    client: Client
+    pool: Pool
+    asked: Asked
+
+    def ask_info(self) -> Answer:
+        """Return the answer with the listing of the revision that was asked for."""
+        revision = quote(self.asked.revision, safe="")
+        path = f"/api/models/{self.asked.repo}/revision/{revision}?blobs=true"
+        return self.client.fetch(self.asked.endpoint + path, limit=64_000_000)
+
+    def ask(
+        self,
+        path: str,
+        revision: str,
+        start: int = 0,
+        stop: int | None = None,
+        limit: int = MAX_SMALL,
+    ) -> Answer:
+        """Return the answer for one file, or for its bytes from `start` to `stop`."""
+        place = f"{self.asked.repo}/resolve/{quote(revision, safe='')}/{quote(path)}"
+        return self.client.fetch(f"{self.asked.endpoint}/{place}", start, stop, limit=limit)
+
+    def wait(self, future: Future[_T]) -> _T:
+        """Return a result, or raise UnreadableError when time is up before it is there."""
+        try:
+            return future.result(timeout=self.client.left())
+        except TimeoutError:
+            raise self.client.timed_out() from None
+
+    def checked(self, answer: Answer, path: str) -> Answer:
+        """Return a successful answer; raises the refusal that any other one is."""
+        if answer.status not in {200, 206}:
+            raise refusal(replace(self.asked, file=path), answer)
+        return answer
+
+    def read_object(self, path: str, revision: str) -> dict[str, Any]:
+        """Return the JSON object in a small file."""
+        return self.parse_object(self.ask(path, revision), path)
+
+    def parse_object(self, answer: Answer, path: str) -> dict[str, Any]:
+        """Return the JSON object in an answer; a web page instead is no Hub's answer."""
+        if self.checked(answer, path).body.lstrip()[:1] == b"<":
+            raise no_hub(answer)
+        return parse_object(answer.body, where=path)
+
+    def read_shard(
+        self, file: RepoFile, revision: str, guess: int, early: Future[Answer] | None
+    ) -> Shard:
+        """Return the header of a weights file in one read of `guess` bytes, or in two.
+
+        `early` is an answer that was asked for before the revision was known; it counts
+        only when it is from that commit.
+        """
+        needed = bytes_needed(b"", file.size, where=file.path)
+        stop = guess if file.size is None else max(needed, min(guess, file.size))
+        answer = None if early is None else self.wait(early)
+        if answer is None or answer.status not in {200, 206} or answer.commit != revision:
+            answer = self.checked(self.ask(file.path, revision, 0, stop), file.path)
+        size = _size(file, answer)
+        first = answer.body
+        needed = bytes_needed(first, size, where=file.path)
+        if needed > len(first):
+            first += self._rest(file, revision, answer.url, len(first), needed)
+        return parse_shard(first, file_size=size, path=file.path)
+
+    def _rest(self, file: RepoFile, revision: str, url: str, start: int, stop: int) -> bytes:
+        # from where the first bytes came, without the redirect; its signature may have expired
+        answer = self.client.fetch(url, start, stop)
+        if answer.status == 403:
+            answer = self.ask(file.path, revision, start, stop)
+        return self.checked(answer, file.path).body
+
+
+def _size(file: RepoFile, answer: Answer) -> int | None:
+    if file.size is None or answer.total is None or file.size == answer.total:
+        return file.size if file.size is not None else answer.total
+    raise MalformedError(
+        f"listed with {file.size:,} bytes, and served with {answer.total:,}", where=file.path
+    )
