@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from hfkv.core.engines.engine import Engine
+from hfkv.core.engines.llama_cpp import LLAMA_CPP
+from hfkv.core.engines.ollama import OLLAMA
+from hfkv.core.engines.sglang import SGLANG
 from hfkv.core.engines.transformers import TRANSFORMERS
+from hfkv.core.engines.trtllm import TRTLLM
+from hfkv.core.engines.vllm import VLLM
 from hfkv.errors import UsageError
 
 __all__ = ["ENGINES", "engine_named"]
 
 NONE = Engine(name="none")
 
-ENGINES: dict[str, Engine] = {engine.name: engine for engine in (NONE, TRANSFORMERS)}
+ENGINES: dict[str, Engine] = {
+    engine.name: engine for engine in (NONE, VLLM, SGLANG, LLAMA_CPP, TRANSFORMERS, TRTLLM, OLLAMA)
+}
 
 
 def engine_named(name: str) -> Engine:

@@ -1,0 +1,156 @@
+"""What SGLang allocates: one pool of tokens, one of window tokens, one of states.
+
+Source: SGLang 0.5.23, `srt/model_executor/pool_configurator.py`, `srt/mem_cache/memory_pool.py`,
+`srt/mem_cache/kv_cache_configurator.py`. How much memory the pools get: `core/budget.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hfkv.core.architecture import Architecture
+from hfkv.core.dtypes import DType
+from hfkv.core.engines.engine import Engine, text_type
+from hfkv.core.stores import Fixed, Grows, Layer, LayerKind, Role, Store
+from hfkv.core.workload import Workload
+
+__all__ = ["SGLANG"]
+
+# Model types with a window pool; every other (Gemma-2/3, Mistral, Qwen2 …) gets full caches.
+# Source: srt/configs/model_config.py, is_hybrid_swa_model.
+_HONOURS_WINDOWS = frozenset(
+    {
+        "deepseek_v4",
+        "gemma4_text",
+        "gemma4_unified_text",
+        "gpt_oss",
+        "inkling2_text",
+        "inkling_text",
+        "laguna",
+        "llama4_text",
+        "mellum",
+        "mimo_v2",
+        "mimo_v2_flash",
+        "muse_glimmer_text",
+        "muse_spark_text",
+        "step3p5",
+    }
+)
+# Tokens of the window pool per token of the full one (`swa_full_tokens_ratio`), as n / d:
+# the pool is sized for its share of the tokens, not for the window.
+_WINDOW_SHARE = (4, 5)
+_V4_WINDOW_SHARE = (1, 10)
+# A running request's state, its prefix's and one being donated to the prefix cache.
+# Source: MAMBA_CACHE_SIZE_MAX_RUNNING_REQUESTS_RATIO; up to 5 with an extra buffer.
+_STATES = 3
+_SCALED = 128  # values that share one float32 scale in an index key
+_SPARSE_ROW = 656  # bytes: 512 fp8 values, 4 float32 scales, 64 bf16 values
+_FP8 = ("fp8", "fp8_e4m3", "fp8_e5m2")
+
+# DeepSeek-V4, bytes of one entry: 448 fp8 values, 64 bf16 for the rotary part, 8 of scales.
+_V4_ROW = 584
+# The overlapping compressor's buffer has 8 rows for each page of 128 window tokens.
+_V4_ROWS_EVERY = 16
+_V4_OVERLAPPING = 4
+
+
+def _slots(store: Store, tokens: int, _workload: Workload) -> int:
+    """Return the pool entries that a sequence of `tokens` takes up.
+
+    A window takes its share of the tokens, and never less than it needs. Only states that
+    have heads belong to the prefix cache.
+    """
+    if isinstance(store, Fixed):
+        return _STATES if store.heads else 1
+    if store.window is None or store.role is Role.CROSS:
+        return store.slots(tokens)
+    share, of = _V4_WINDOW_SHARE if store.heads is None else _WINDOW_SHARE
+    kept = max(min(tokens, store.window), -(-tokens * share // of))
+    return kept // store.stride
+
+
+def _adapt(arch: Architecture, _index: int, layer: Layer) -> tuple[Store, ...]:
+    name = text_type(arch)
+    if name == "deepseek_v4":
+        return _deepseek_v4(layer)
+    return tuple(
+        _state(arch, store) if isinstance(store, Fixed) else _grows(name, layer, store)
+        for store in layer.stores
+    )
+
+
+def _state(arch: Architecture, store: Fixed) -> Fixed:
+    """Return convolution inputs in the model's format, recurrent states in float32.
+
+    Source: srt/configs/mamba_utils.py; `mamba_ssm_dtype` in the config overrides it.
+    """
+    return replace(store, dtype=None if store.role is Role.CONV else arch.state_dtype or "float32")
+
+
+def _grows(name: str, layer: Layer, store: Grows) -> Grows:
+    if store.role is Role.INDEX and layer.kind is LayerKind.SPARSE_LATENT:
+        return _index_row(store)
+    if store.role is Role.INDEX and name.startswith("minimax_m3"):
+        return replace(store, dtype="bfloat16")
+    if name not in _HONOURS_WINDOWS:
+        return replace(store, window=None, chunked=False)
+    return store
+
+
+def _index_row(store: Grows) -> Grows:
+    """Return index keys in fp8 with a float32 scale for each 128 values."""
+    return replace(store, key=store.key + -(-store.key // _SCALED) * 4, dtype="fp8")
+
+
+def _deepseek_v4(layer: Layer) -> tuple[Store, ...]:
+    """Return one DeepSeek-V4 layer: packed rows, index rows, compressors' buffers in float32.
+
+    Buffers of the overlapping compressor (r = 4) and its indexer live beside the window
+    pool; those of the other kind belong to a request. Source: DSV4PoolConfigurator.
+    """
+    kept: list[Store] = []
+    for store in layer.stores:
+        if not isinstance(store, Grows):
+            kept.append(store)
+            continue
+        index = store.role is Role.INDEX
+        kept.append(_index_row(store) if index else replace(store, key=_V4_ROW, dtype="fp8"))
+        if store.stride > _V4_OVERLAPPING:
+            size = 2 * store.key * store.stride
+            kept.append(Fixed(elements=size, dtype="float32"))
+        elif store.stride > 1:
+            kept.append(
+                Grows(
+                    key=4 * store.key,
+                    window=_SCALED,
+                    stride=_V4_ROWS_EVERY,
+                    role=Role.STATE,
+                    dtype="float32",
+                )
+            )
+    return tuple(kept)
+
+
+def _pack(layer: Layer, stores: tuple[Store, ...], cache: DType) -> tuple[Store, ...]:
+    """Return sparse latents in fp8 as rows of 656 bytes.
+
+    Source: DSATokenToKVPool; the trtllm and tilelang kernels keep 576 plain bytes instead.
+    """
+    if layer.kind is not LayerKind.SPARSE_LATENT or cache.name not in _FP8:
+        return stores
+    return tuple(
+        replace(store, key=_SPARSE_ROW, dtype="fp8")
+        if isinstance(store, Grows) and store.role is Role.LATENT and store.key == 576
+        else store
+        for store in stores
+    )
+
+
+SGLANG = Engine(
+    name="sglang",
+    adapt=_adapt,
+    pack=_pack,
+    slots=_slots,
+    period=_V4_ROWS_EVERY * 10,
+    cache_dtypes=("bfloat16", "float16", *_FP8, "nvfp4"),
+)
