@@ -14,7 +14,8 @@ from hand_made import REPORTS, architecture
 
 from hfkv.core.files import ModelFiles, Target
 from hfkv.render.csv import inspect_csv
-from hfkv.render.json import dumps, inspect_document
+from hfkv.render.documents import dumps
+from hfkv.render.json import inspect_document
 from hfkv.render.markdown import inspect_markdown
 from hfkv.render.units import UNSAFE
 

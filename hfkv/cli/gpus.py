@@ -37,8 +37,8 @@ def command(name: str | None, **given: Any) -> int:
 
 def _told(gpus: tuple[Gpu, ...], output: Output, *, one: bool) -> str:
     if output.format == "json":
+        from hfkv.render.documents import dumps  # noqa: PLC0415
         from hfkv.render.gpus import gpus_document  # noqa: PLC0415
-        from hfkv.render.json import dumps  # noqa: PLC0415
 
         return dumps(gpus_document(gpus))
     if output.format in ("md", "csv"):

@@ -68,7 +68,8 @@ def command(target: str, **given: Any) -> int:
 def _told(report: Report, output: Output, *, explain: bool) -> str:
     """Return the report in the format that was asked for; only that one is imported."""
     if output.format == "json":
-        from hfkv.render.json import dumps, inspect_document  # noqa: PLC0415
+        from hfkv.render.documents import dumps  # noqa: PLC0415
+        from hfkv.render.json import inspect_document  # noqa: PLC0415
 
         return dumps(inspect_document(report))
     if output.format == "md":

@@ -13,7 +13,6 @@ from typing import Any
 from hfkv.errors import UsageError
 from hfkv.render.style import Style
 from hfkv.render.units import clean
-from hfkv.sources.writing import replace_file
 
 __all__ = ["Chatter", "Output", "checked_path", "note", "problem", "write_stdout"]
 
@@ -141,6 +140,8 @@ def checked_path(path: str | None) -> Path | None:
 
 def _write_file(path: Path, text: str) -> None:
     """Replace the file in one step; a device or a pipe is written to as it is."""
+    from hfkv.sources.writing import replace_file  # noqa: PLC0415  most answers go to stdout
+
     data = text.encode("utf-8", "backslashreplace")
     try:
         if path.exists() and not path.is_file():

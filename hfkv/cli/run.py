@@ -55,7 +55,7 @@ def _tell(code: str, message: str, hint: str | None, argv: Sequence[str]) -> Non
         sys.stderr.write(f"hint: {clean(hint, 2000)}\n")
     if wants_json(argv):
         from hfkv.cli.output import write_stdout  # noqa: PLC0415
-        from hfkv.render.json import dumps, error_document  # noqa: PLC0415
+        from hfkv.render.documents import dumps, error_document  # noqa: PLC0415
 
         write_stdout(dumps(error_document(code, message, hint)))
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterable
 from typing import Any
 
 from hfkv.core.report import Report
 from hfkv.render.json import inspect_document
-from hfkv.render.units import clean
+from hfkv.render.rows import write_csv
 
-__all__ = ["COLUMNS", "inspect_csv", "write_csv"]
+__all__ = ["COLUMNS", "inspect_csv"]
 
 # Column and its path in the `hfkv.inspect/1` document; `fit` is the GPU of the row.
 COLUMNS: dict[str, str] = {
@@ -61,28 +58,9 @@ def inspect_csv(report: Report) -> str:
     return write_csv((*COLUMNS, "warnings"), rows)
 
 
-def write_csv(heading: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
-    """Return rows as CSV with Unix line ends; what is not known is left empty."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(heading)
-    writer.writerows([_cell(value) for value in row] for row in rows)
-    return out.getvalue()
-
-
 def _at(document: Any, path: str) -> object:
     for key in path.split("."):
         if document is None:
             return None
         document = document[key]
     return document
-
-
-def _cell(value: object) -> object:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if not isinstance(value, str):
-        return value
-    text = clean(value)
-    # a spreadsheet runs a cell that starts like this, and names come from strangers
-    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hfkv.core.gpus import Gpu
-from hfkv.render.csv import write_csv
-from hfkv.render.markdown import code, escape, markdown_table
+from hfkv.render.rows import code, escape, markdown_table, write_csv
 from hfkv.render.units import bandwidth, gigabytes, size_or_none
 
 __all__ = ["GPU_HEADING", "gpu_row", "gpus_csv", "gpus_document", "gpus_markdown"]

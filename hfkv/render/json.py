@@ -1,9 +1,7 @@
-"""Reports and errors as JSON documents; the keys and their order are a contract."""
+"""A report as a JSON document; the keys and their order are a contract."""
 
 from __future__ import annotations
 
-import json
-import re
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -16,31 +14,11 @@ from hfkv.core.report import Report
 from hfkv.core.snapshots import format_ranges
 from hfkv.core.weights import WeightReport
 from hfkv.render.layers import LayerGroup, group_layers
-from hfkv.render.units import UNSAFE
 
-__all__ = ["dumps", "error_document", "inspect_document"]
+__all__ = ["inspect_document"]
 
 
 _FIT_EXTRA = ("name", "memory_source", "overhead_parts", "notes", "kv_bytes_per_gpu")
-
-
-def dumps(document: dict[str, Any]) -> str:
-    """Return the document as text: one space of indent, UTF-8, nothing that steers a terminal."""
-    lines = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False).split("\n")
-    # json escapes C0 only: a terminal obeys C1 and bidirectional marks as well
-    return "".join(UNSAFE.sub(_escape, line) + "\n" for line in lines)
-
-
-def _escape(match: re.Match[str]) -> str:
-    return f"\\u{ord(match[0]):04x}"
-
-
-def error_document(code: str, message: str, hint: str | None) -> dict[str, Any]:
-    """Return an `hfkv.error/1` document."""
-    return {
-        "schema": "hfkv.error/1",
-        "error": {"code": code, "message": message, "hint": hint},
-    }
 
 
 def inspect_document(report: Report) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 
 from hfkv.core.fit import FitReport
@@ -12,29 +11,10 @@ from hfkv.core.report import Report
 from hfkv.core.snapshots import format_ranges
 from hfkv.render.layers import dims, group_layers, heads
 from hfkv.render.phrases import CONFIDENCE, gpu_phrase, load_phrase, model_phrase, verdict
-from hfkv.render.units import clean, dtype, integer, size, size_or_none
+from hfkv.render.rows import code, escape, markdown_table
+from hfkv.render.units import dtype, integer, size, size_or_none
 
-__all__ = ["code", "escape", "inspect_markdown", "markdown_table"]
-
-_SPECIAL = re.compile(r"[\\`*_{}\[\]<>#|~]")
-
-
-def escape(text: str) -> str:
-    """Return foreign text that Markdown shows as it is."""
-    return _SPECIAL.sub(lambda match: f"\\{match[0]}", clean(text, 1000))
-
-
-def code(text: str) -> str:
-    """Return foreign text as a code span that also holds inside a table."""
-    return "`" + clean(text).replace("`", "'").replace("|", "\\|") + "`"
-
-
-def markdown_table(heading: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """Return a table; a heading that starts with `>` is aligned to the right."""
-    names = list(heading)
-    rule = ["---:" if name.startswith(">") else "---" for name in names]
-    lines = ([name.removeprefix(">") for name in names], rule, *rows)
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+__all__ = ["inspect_markdown"]
 
 
 def inspect_markdown(report: Report) -> str:
