@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from hfkv.core.config import Config, as_count
-from hfkv.core.descend import decoder_part
+from hfkv.core.config import as_count
 from hfkv.core.dtypes import SAFETENSORS_BITS
 from hfkv.core.files import ModelFiles
-from hfkv.core.quantization import Scheme, Stored, read_scheme, unpack
+from hfkv.core.pieces import Piece, sum_known, take_inventory
+from hfkv.core.quantization import Scheme, read_scheme
 from hfkv.core.quantization.layouts import split_name
-from hfkv.core.roles import ROLES, decoder_layer, mtp_layers, role_of
+from hfkv.core.roles import ROLES
 from hfkv.errors import MalformedError
 
 __all__ = ["DtypeTotal", "QuantizationReport", "RoleTotal", "WeightReport", "weigh"]
@@ -85,26 +85,6 @@ class WeightReport:
     half_precision_bytes: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
-    """`count` tensors of one kind with one role; a group is split where MTP layers begin."""
-
-    stored: Stored
-    role: str
-    count: int
-
-    @property
-    def bytes(self) -> int:
-        """Return the bytes of all of them."""
-        return self.stored.group.nbytes * self.count
-
-    @property
-    def parameters(self) -> int | None:
-        """Return the logical parameters of all of them."""
-        one = self.stored.parameters
-        return None if one is None else one * self.count
-
-
 def weigh(files: ModelFiles) -> WeightReport | None:
     """Return the sizes of the weights, or None where neither headers nor sizes are known.
 
@@ -118,17 +98,13 @@ def weigh(files: ModelFiles) -> WeightReport | None:
 
 def _from_headers(files: ModelFiles) -> WeightReport:
     scheme = read_scheme(files)
-    stored = unpack(files.tensors, scheme)
-    text = decoder_part(Config(files.config or {}))
-    pieces = tuple(_pieces(stored, text.count("num_hidden_layers")))
-    tied = _tied(files, text, stored)
-    spare = _spare_head(pieces) if tied else ()
-    unloaded = [p for p in pieces if p in spare or p.role == "mtp" or p.stored.layout == "buffer"]
+    inventory = take_inventory(files, scheme)
+    pieces, unloaded = inventory.pieces, inventory.unloaded
     total = sum(p.bytes for p in pieces)
     loaded = total - sum(p.bytes for p in unloaded)
     return WeightReport(
         bytes=total,
-        parameters=_sum_known(p.parameters for p in pieces),
+        parameters=sum_known(p.parameters for p in pieces),
         stored_elements=sum(g.elements * g.count for g in files.tensors),
         tensors=sum(g.count for g in files.tensors),
         source="safetensors-headers",
@@ -136,61 +112,13 @@ def _from_headers(files: ModelFiles) -> WeightReport:
         by_dtype=_by_dtype(files),
         by_role=_by_role(pieces),
         quantization=_quantization(scheme, pieces),
-        tied_embeddings=tied,
-        notes=tuple(_notes(unloaded, spare)),
-        half_precision_bytes=_half(loaded, [p for p in pieces if p not in unloaded]),
+        tied_embeddings=inventory.tied,
+        notes=tuple(_notes(unloaded, inventory.spare)),
+        half_precision_bytes=_half(loaded, inventory.loaded),
     )
 
 
-def _pieces(stored: tuple[Stored, ...], layers: int | None) -> Iterator[Piece]:
-    """Give every group a role; a group that reaches into the MTP layers is split evenly."""
-    extra = mtp_layers((s.group for s in stored), layers)
-    for s in stored:
-        group = s.group
-        role = _role(s)
-        late = extra.intersection(group.layers) if decoder_layer(group.name) else ()
-        moved = group.count * len(late) // len(group.layers) if late else 0
-        if moved:
-            yield Piece(stored=s, role="mtp", count=moved)
-        if group.count > moved:
-            yield Piece(stored=s, role=role, count=group.count - moved)
-
-
-def _role(s: Stored) -> str:
-    module, _ = split_name(s.group.name)
-    if any(part.startswith("mtp") for part in module.split(".")):
-        return "mtp"
-    if s.layout == "overhead":
-        return "quantization"
-    return role_of(module)
-
-
-def _tied(files: ModelFiles, text: Config, stored: tuple[Stored, ...]) -> bool:
-    """Return whether input and output embedding are one tensor.
-
-    A key decides; where there is none, a model that generates text and stores no output
-    head has tied them.
-    """
-    for config in (Config(files.config or {}), text):
-        flag = config.given("tie_word_embeddings")
-        if isinstance(flag, bool):
-            return flag
-    default = text.raw("tie_word_embeddings")
-    if isinstance(default, bool):
-        return default
-    return not any(_role(s) == "lm_head" for s in stored)
-
-
-def _spare_head(pieces: tuple[Piece, ...]) -> tuple[Piece, ...]:
-    """Return a stored output head that repeats a tied embedding: engines skip it."""
-    embedded = {p.parameters for p in pieces if p.role == "embedding"}
-    head = tuple(
-        p for p in pieces if p.role == "lm_head" and split_name(p.stored.group.name)[1] != "bias"
-    )
-    return head if _sum_known(p.parameters for p in head) in embedded else ()
-
-
-def _half(loaded: int, kept: list[Piece]) -> int | None:
+def _half(loaded: int, kept: tuple[Piece, ...]) -> int | None:
     """Return the loaded bytes after casting wide floats to 16 bit, for float32 checkpoints."""
     sizes = dict.fromkeys(_FLOATS, 0)
     for p in kept:
@@ -201,7 +129,7 @@ def _half(loaded: int, kept: list[Piece]) -> int | None:
     return loaded - sizes["F32"] // 2 - sizes["F64"] * 3 // 4
 
 
-def _notes(unloaded: list[Piece], spare: tuple[Piece, ...]) -> Iterator[str]:
+def _notes(unloaded: tuple[Piece, ...], spare: tuple[Piece, ...]) -> Iterator[str]:
     mtp = sum(p.bytes for p in unloaded if p.role == "mtp")
     if mtp:
         yield (
@@ -236,7 +164,7 @@ def _by_role(pieces: tuple[Piece, ...]) -> dict[str, RoleTotal]:
     return {
         role: RoleTotal(
             bytes=sum(p.bytes for p in pieces if p.role == role),
-            parameters=_sum_known(p.parameters for p in pieces if p.role == role),
+            parameters=sum_known(p.parameters for p in pieces if p.role == role),
         )
         for role in ROLES
         if role in found
@@ -248,7 +176,7 @@ def _quantization(scheme: Scheme | None, pieces: tuple[Piece, ...]) -> Quantizat
         return None
     packed = [p for p in pieces if p.stored.packed]
     bits = sum(8 * p.bytes for p in pieces if p.stored.packed or p.stored.layout == "overhead")
-    logical = _sum_known(p.parameters for p in packed)
+    logical = sum_known(p.parameters for p in packed)
     return QuantizationReport(
         format=scheme.method,
         bits=scheme.bits if packed else None,
@@ -320,7 +248,7 @@ def _hub_counts(hub: dict[str, Any]) -> dict[str, int]:
 def _from_sizes(files: ModelFiles) -> WeightReport | None:
     wanted = set(files.weight_files)
     sizes = [file.size for file in files.files if file.path in wanted]
-    total = _sum_known(sizes)
+    total = sum_known(sizes)
     if not sizes or len(sizes) < len(wanted) or total is None:
         return None
     return WeightReport(
@@ -332,13 +260,3 @@ def _from_sizes(files: ModelFiles) -> WeightReport | None:
         loaded_bytes=total,
         notes=("summed from file sizes, which include the files' headers",),
     )
-
-
-def _sum_known(values: Iterable[int | None]) -> int | None:
-    """Return the sum, or None where one of the values is not known."""
-    total = 0
-    for value in values:
-        if value is None:
-            return None
-        total += value
-    return total
