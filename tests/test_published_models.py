@@ -88,7 +88,7 @@ MODELS: dict[str, Expected] = {
     "openai--gpt-oss-20b": Expected(
         per_token=gqa(12, 8, 64),
         windows=gqa(12, 8, 64) * 128,
-        codes=("sliding-window", "head-dim", "quantization-mismatch", "kv-dtype-not-declared"),
+        codes=("sliding-window", "head-dim", "quantization-mismatch"),
         simple=False,
     ),
     "deepseek-ai--DeepSeek-V2-Lite": Expected(

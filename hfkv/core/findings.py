@@ -139,7 +139,7 @@ def _dtypes(facts: Facts) -> Iterator[Finding]:
             message="neither config nor tensors name a dtype: 16 bit is assumed",
             hint="say which with --kv-dtype",
         )
-    if scheme is None:
+    if scheme is None or scheme.method == "none":
         return
     if scheme.kv_dtype and facts.workload.kv_dtype == "auto":
         yield Finding(

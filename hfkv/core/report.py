@@ -8,6 +8,7 @@ from functools import cache
 from hfkv.core.architecture import Architecture, read_architecture
 from hfkv.core.engines.engine import Engine
 from hfkv.core.engines.registry import engine_named
+from hfkv.core.evidence import Evidence, witness
 from hfkv.core.files import ModelFiles
 from hfkv.core.findings import Facts, find
 from hfkv.core.fit import FitReport, fit
@@ -31,12 +32,13 @@ class Report:
     """Everything hfkv has to say about one model and one workload.
 
     `weights` is None when only a config was given; `kv` is None when the architecture is
-    unknown.
+    unknown; `evidence` is what the tensors said of the architecture.
     """
 
     files: ModelFiles
     workload: Workload
     architecture: Architecture
+    evidence: Evidence = Evidence()
     weights: WeightReport | None
     kv: KVReport | None
     fit: tuple[FitReport, ...]
@@ -52,7 +54,7 @@ def analyze(files: ModelFiles, workload: Workload | None = None) -> Report:
     work = workload or Workload()
     _check(work)
     engine = engine_named(work.engine)
-    arch = read_architecture(files)
+    arch, evidence = witness(read_architecture(files), files)
     scheme = read_scheme(files)
     weights = weigh(files)
     precision = _precision(arch, files, engine, scheme, work)
@@ -72,6 +74,7 @@ def analyze(files: ModelFiles, workload: Workload | None = None) -> Report:
         files=files,
         workload=work,
         architecture=arch,
+        evidence=evidence,
         weights=weights,
         kv=kv,
         fit=facts.fit,
