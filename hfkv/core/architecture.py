@@ -202,8 +202,10 @@ def _kind(family: Family | None, layers: tuple[Layer, ...], *, crossing: bool) -
 
 def _max_context(root: Config, text: Config) -> int | None:
     """Return the longest context the config states, in tokens."""
-    if text.model_type == "whisper":
-        return text.positive("max_target_positions")
+    # Command-R states 8,192 trained positions, and 131,072 as its maximum
+    own = {"whisper": "max_target_positions", "cohere": "model_max_length"}
+    if text.model_type in own and (found := text.positive(own[text.model_type])):
+        return found
     return text.positive("max_context") or root.positive("max_context")
 
 

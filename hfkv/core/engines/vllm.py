@@ -201,14 +201,14 @@ def _stages(arch: Architecture, options: VllmOptions) -> list[Callable[[int], bo
 def capacity(plan: VllmAdmission, available_bytes: int) -> VllmCapacity:
     """Return what `available_bytes` for the pool of the fullest stage hold.
 
-    From 0.30 on one block is held back before the start-up check. Concurrency counted
-    whole blocks of every group from then on; up to 0.20 the logged number of tokens
-    counted every group as if it held all of them.
+    From 0.30 on one block is held back before the start-up check. Up to 0.20 the logged
+    number of tokens counted every group as if it held all of them.
     """
     pool = max(stage.pool_bytes_per_block for stage in plan.stages)
     blocks = available_bytes // pool if pool else 0
     usable = available_bytes - (pool if plan.version >= (0, 30) else 0)
-    concurrency = Fraction(blocks, max(1, _logged_blocks(plan)))
+    asked = sum(group.blocks(plan.demand) for group in plan.groups)
+    concurrency = Fraction(blocks, max(1, asked))
     tokens = int(concurrency * plan.max_model_len)
     if plan.version < (0, 21) and plan.groups:
         size = min(spec.block_size for group in plan.groups for spec in group.specs)
@@ -221,14 +221,6 @@ def capacity(plan: VllmAdmission, available_bytes: int) -> VllmCapacity:
         fits=pool * plan.blocks(plan.demand) <= usable,
         estimated_max_model_len=_longest(plan, pool, usable),
     )
-
-
-def _logged_blocks(plan: VllmAdmission) -> int:
-    """Return the blocks of one request that the logged concurrency divides by."""
-    if plan.version >= (0, 30):
-        return sum(group.blocks(plan.demand) for group in plan.groups)
-    taken = sum(group.blocks(plan.demand) * group.bytes_per_block() for group in plan.groups)
-    return -(-taken // max(1, plan.pool_bytes_per_block))
 
 
 def _longest(plan: VllmAdmission, pool: int, usable: int) -> int:
