@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 from hfkv.core.architecture import Architecture, read_architecture
@@ -38,7 +38,7 @@ class Report:
     files: ModelFiles
     workload: Workload
     architecture: Architecture
-    evidence: Evidence = Evidence()
+    evidence: Evidence = field(default_factory=Evidence)
     weights: WeightReport | None
     kv: KVReport | None
     fit: tuple[FitReport, ...]
