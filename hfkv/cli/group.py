@@ -28,6 +28,9 @@ class Entry(NamedTuple):
 COMMANDS: dict[str, Entry] = {
     "inspect": Entry("hfkv.cli.inspect", "Size one model: weights, KV cache, and whether it fits."),
     "gpus": Entry("hfkv.cli.gpus", "List the GPUs that --gpu knows, with their memories."),
+    "families": Entry(
+        "hfkv.cli.families", "List the model types that are known, with their kinds of layers."
+    ),
     "snapshot": Entry("hfkv.cli.snapshot", "Save what was read of a model, to replay it offline."),
 }
 
