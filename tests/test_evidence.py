@@ -3,35 +3,20 @@
 from __future__ import annotations
 
 import copy
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
+from witnesses import LLAMA, NAMES, load, verdict
 
 from hfkv.core.architecture import Architecture, read_architecture
-from hfkv.core.evidence import Evidence, layers_from_tensors, witness
-from hfkv.core.files import ModelFiles, Target, TensorGroup
-from hfkv.core.headers import parse_shard
+from hfkv.core.evidence import witness
+from hfkv.core.files import ModelFiles
 from hfkv.core.readings import Confidence, Reading
-from hfkv.core.snapshots import loads
 from hfkv.core.stores import Grows
 from hfkv.errors import HfkvError
-
-FOLDER = Path(__file__).parent.parent / "fixtures" / "models"
-NAMES = sorted(path.name.removesuffix(".hfkv.json") for path in FOLDER.glob("*.hfkv.json"))
-LLAMA = "meta-llama--Llama-3.1-8B"
-
-
-@cache
-def load(name: str) -> ModelFiles:
-    """Read one snapshot."""
-    path = FOLDER / f"{name}.hfkv.json"
-    return loads(path.read_bytes(), where=path.name)
 
 
 def changed(name: str, path: tuple[str, ...], value: Any) -> ModelFiles:
@@ -44,11 +29,6 @@ def changed(name: str, path: tuple[str, ...], value: Any) -> ModelFiles:
     assert part is not None
     part[path[-1]] = value
     return replace(load(name), config=config)
-
-
-def verdict(files: ModelFiles) -> tuple[Architecture, Evidence]:
-    """Read an architecture and let the tensors speak."""
-    return witness(read_architecture(files), files)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -258,182 +238,3 @@ def test_windows_leave_no_trace_and_the_evidence_says_so() -> None:
     """Gemma-2 is confirmed in everything but its windows."""
     _, evidence = verdict(load("google--gemma-2-9b-it"))
     assert evidence.silent == ("windows leave no trace in the tensors",)
-
-
-# Elements per token of all layers, by hand: layers × KV heads × (key + value), or the latent.
-WITHOUT_CONFIG = {
-    LLAMA: 32 * 8 * 256,
-    "Qwen--Qwen2.5-7B-Instruct": 28 * 4 * 256,
-    "google--gemma-2-9b-it": 42 * 8 * 512,
-    "mistralai--Mixtral-8x7B-v0.1": 32 * 8 * 256,
-    "deepseek-ai--DeepSeek-V3": 61 * 576,
-    "openai-community--gpt2": 12 * 12 * 128,
-    "tiiuae--falcon-7b-instruct": 32 * 128,
-    "tiiuae--falcon-40b-transformers": 60 * 8 * 128,
-    "google--gemma-4-26B-A4B": 25 * 8 * 512 + 5 * 2 * 1024,
-    "databricks--dbrx-instruct": 40 * 8 * 256,
-}
-
-
-@pytest.mark.parametrize("name", WITHOUT_CONFIG)
-def test_the_layer_table_comes_from_tensors_when_there_is_no_config(name: str) -> None:
-    """With the config deleted, bytes per token are still right, and labelled."""
-    arch, _ = verdict(replace(load(name), config=None))
-    per_token = sum(
-        s.elements for layer in arch.layers for s in layer.stores if isinstance(s, Grows)
-    )
-    assert per_token == WITHOUT_CONFIG[name]
-    assert arch.confidence is Confidence.INFERRED
-    assert arch.doubts[-2:] == (
-        "the layer table is from tensors, not from a config",
-        "windows leave no trace in tensors: every layer is taken to keep all tokens",
-    )
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_without_a_config_the_table_is_right_or_absent(name: str) -> None:
-    """Recurrent, cross-attending and sharing models are refused, never guessed."""
-    found = layers_from_tensors(replace(load(name), config=None))
-    if found is None:
-        arch = read_architecture(load(name))
-        kinds = {str(layer.kind) for layer in arch.layers}
-        plain = {"full_attention", "sliding_attention", "latent_attention"}
-        assert kinds - plain or arch.kind == "encoder-decoder"
-        return
-    true = read_architecture(load(name))
-    widths = [sum(s.elements for s in layer.stores) for layer in true.layers]
-    assert [sum(s.elements for s in layer.stores) for layer in found.layers] == widths
-
-
-QUANTIZED = Path(__file__).parent.parent / "fixtures" / "quantized"
-
-
-@pytest.mark.parametrize("name", ["gptq-4bit", "awq-gemm", "bnb-nf4", "ct-w4a16", "modelopt-nvfp4"])
-def test_packed_tensors_are_unpacked_before_they_testify(name: str) -> None:
-    """A 4-bit k_proj of 128 rows confirms two heads of 64 and contradicts four."""
-    files = quantized(name)
-    assert verdict(files)[0].confidence is Confidence.CONFIRMED
-    config = {**(files.config or {}), "num_key_value_heads": 4}
-    arch, evidence = verdict(replace(files, config=config))
-    assert arch.confidence is Confidence.DOUBTFUL
-    assert evidence.disagreements[0].startswith(
-        "the config says 4 KV heads × 64 = 256 (config.json: num_key_value_heads), but "
-    )
-    assert "has 128 rows" in evidence.disagreements[0]
-
-
-def quantized(name: str) -> ModelFiles:
-    """Read a quantized fixture (its header only)."""
-    data = (QUANTIZED / name / "model.safetensors.header").read_bytes()
-    config = json.loads((QUANTIZED / name / "config.json").read_text(encoding="utf-8"))
-    shard = parse_shard(data, file_size=None, path="model.safetensors")
-    target = Target(kind="folder", id=name)
-    return ModelFiles(target=target, config=config, tensors=shard.groups)
-
-
-def made_up(config: dict[str, Any], *rows: tuple[str, tuple[int, ...], tuple[int, ...]]) -> Any:
-    """Let made-up tensors witness about a config."""
-    tensors = tuple(
-        TensorGroup(name=name, dtype="BF16", shape=shape, nbytes=2, layers=layers)
-        for name, shape, layers in rows
-    )
-    return verdict(ModelFiles(target=Target(kind="file", id="x"), config=config, tensors=tensors))
-
-
-_SMALL = {
-    "model_type": "llama",
-    "hidden_size": 64,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-}
-
-
-def test_unknown_names_neither_confirm_nor_contradict() -> None:
-    """Tensors whose names nobody understands leave the confidence where it was."""
-    arch, evidence = made_up(_SMALL, ("model.layers.{}.strange.thing", (32, 64), (0, 1)))
-    assert arch.confidence is Confidence.DECLARED
-    assert evidence.silent == ("no tensor was found that tells the key width",)
-
-
-def test_tensors_that_are_no_layers_say_nothing() -> None:
-    """A file with only an adapter or a table has no decoder stack."""
-    arch, evidence = made_up(_SMALL, ("something.weight", (32, 64), ()))
-    assert arch.confidence is Confidence.DECLARED
-    assert evidence.silent == ("no tensor name looks like a decoder layer",)
-
-
-def test_a_layer_in_disguise_is_named_alone() -> None:
-    """One layer that differs from the others is named by its number."""
-    arch, evidence = made_up(
-        _SMALL,
-        ("model.layers.{}.self_attn.k_proj.weight", (32, 64), (0,)),
-        ("model.layers.{}.self_attn.k_proj.weight", (64, 64), (1,)),
-    )
-    assert arch.confidence is Confidence.DOUBTFUL
-    (sentence,) = evidence.disagreements
-    assert sentence == (
-        "layer 1: the config says 2 KV heads × 16 = 32 (config.json: num_key_value_heads), "
-        "but `model.layers.1.self_attn.k_proj.weight` has 64 rows"
-    )
-
-
-def test_mtp_layers_do_not_count_as_layers() -> None:
-    """A next-token layer behind the last one is no disagreement."""
-    arch, evidence = made_up(
-        _SMALL,
-        ("model.layers.{}.self_attn.k_proj.weight", (32, 64), (0, 1, 2)),
-        ("model.layers.{}.eh_proj.weight", (64, 128), (2,)),
-    )
-    assert evidence.disagreements == ()
-    assert arch.confidence is Confidence.CONFIRMED
-
-
-def test_a_multimodal_models_towers_do_not_testify() -> None:
-    """The vision tower's k_proj is not the decoder's."""
-    arch, evidence = made_up(
-        _SMALL,
-        ("model.layers.{}.self_attn.k_proj.weight", (32, 64), (0, 1)),
-        ("vision_tower.encoder.layers.{}.self_attn.k_proj.weight", (99, 99), tuple(range(24))),
-        ("talker.model.layers.{}.self_attn.k_proj.weight", (99, 99), tuple(range(24))),
-    )
-    assert evidence.disagreements == ()
-    assert arch.confidence is Confidence.CONFIRMED
-
-
-def test_three_convolutions_of_kimi_linear_are_one_state() -> None:
-    """KDA keeps q, k and v convolutions apart: 3 × 2 heads × 16, and three past columns."""
-    config = {
-        "model_type": "kimi_linear",
-        "hidden_size": 64,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 2,
-        "num_key_value_heads": 2,
-        "kv_lora_rank": 32,
-        "qk_rope_head_dim": 8,
-        "linear_attn_config": {
-            "num_heads": 2,
-            "head_dim": 16,
-            "short_conv_kernel_size": 4,
-            "kda_layers": [1],
-            "full_attn_layers": [2],
-        },
-    }
-    tensors = [
-        ("model.layers.{}.self_attn.A_log", (1, 1, 2, 1), (0,)),
-        ("model.layers.{}.self_attn.kv_a_proj_with_mqa.weight", (40, 64), (1,)),
-        *(
-            (f"model.layers.{{}}.self_attn.{name}_conv1d.weight", (32, 1, 4), (0,))
-            for name in "qkv"
-        ),
-    ]
-    arch, evidence = made_up(config, *tensors)
-    assert evidence.disagreements == ()
-    assert arch.confidence is Confidence.CONFIRMED
-    wider = [(name, (48, 1, 4) if "conv1d" in name else dims, at) for name, dims, at in tensors]
-    _, evidence = made_up(config, *wider)
-    (sentence,) = evidence.disagreements
-    assert sentence == (
-        "layer 0: the config says a convolution state of 288 elements, but "
-        "`model.layers.0.self_attn.q_conv1d.weight` [144, 1, 4] makes it 432"
-    )

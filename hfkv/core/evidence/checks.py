@@ -101,10 +101,7 @@ def _key_value(
         total = queries + heads * (store.key + store.value)
         claim = f"{queries} query rows and {_claim(arch, store, store.key)}"
         yield _width("query, key and value width", total, parts["fused"], claim)
-    elif "fused_kv" in parts:
-        width = heads * (store.key + store.value)
-        yield _width("key and value width", width, parts["fused_kv"], _claim(arch, store, width))
-    elif _has_none(layer, parts, stack, "key", "fused", "fused_kv"):
+    elif _has_none(layer, parts, stack):
         yield Verdict(
             field="key width",
             value=heads * store.key,
@@ -116,19 +113,20 @@ def _key_value(
         yield Verdict(field="key width", value=heads * store.key, tensor=None)
 
 
-def _has_none(layer: Layer, parts: Parts, stack: Stack, *wanted: str) -> bool:
+def _has_none(layer: Layer, parts: Parts, stack: Stack) -> bool:
     """Return whether a layer lacks what it should have although names are understood.
 
     Hybrid layers may share one stored attention block (Zamba), so they prove nothing.
     """
     if layer.kind is LayerKind.HYBRID:
         return False
-    return stack.has(*wanted) or any(p in parts for p in ("decay", "conv", "latent", "cross_key"))
+    other = ("decay", "conv", "latent", "cross_key")
+    return stack.has("key", "fused") or any(part in parts for part in other)
 
 
 def _what(parts: Parts) -> str:
     """Return which mixer's tensors a layer has instead."""
-    for part in ("decay", "conv", "latent", "cross_key", "key", "fused", "query"):
+    for part in ("decay", "conv", "latent", "cross_key", "key", "fused", "query", "mixer"):
         if part in parts:
             return f"`{parts[part].tensor}`" + (" and no keys" if part == "query" else "")
     return "no token mixer"
@@ -179,10 +177,10 @@ def _fixed(layer: Layer, store: Fixed, parts: Parts, stack: Stack) -> Iterator[V
                 field=field,
                 value=store.elements,
                 tensor=None,
-                claim=f"{layer.kind}",
+                claim=layer.kind,
                 fact=f"the layer has {_what(parts)}",
             )
-        elif wanted == "conv" or not _whole_by_conv(parts):
+        else:
             yield Verdict(field=field, value=store.elements, tensor=None)
         return
     expected = _conv_size(seen) if wanted == "conv" else _state_size(store, seen)
@@ -196,11 +194,6 @@ def _fixed(layer: Layer, store: Fixed, parts: Parts, stack: Stack) -> Iterator[V
             claim=f"a {field} of {store.elements} elements",
             fact=f"`{seen.tensor}` {_dims(seen)} makes it {expected}",
         )
-
-
-def _whole_by_conv(parts: Parts) -> bool:
-    """Return whether a layer is a bare short convolution, which has no recurrent state."""
-    return "conv" in parts and "decay" not in parts
 
 
 def _three(parts: Parts) -> Seen | None:
@@ -258,6 +251,6 @@ def _extra(layer: Layer, seen: Seen) -> Verdict:
         field="layer_types",
         value=str(layer.kind),
         tensor=seen,
-        claim=f"{layer.kind}",
+        claim=layer.kind,
         fact=f"`{seen.tensor}` is there",
     )

@@ -118,7 +118,8 @@ def _source(arch: Architecture, files: ModelFiles) -> Iterator[Verdict]:
 
 def _sentence(verdict: Verdict, layer: int, layers: int) -> str:
     """Return one disagreement, naming one real tensor and how many layers it is true of."""
-    more = f" (and {layers - 1} more layers)" if layers > 1 else ""
+    plural = "s" if layers > 2 else ""
+    more = f" (and {layers - 1} more layer{plural})" if layers > 1 else ""
     fact = verdict.fact
     if verdict.tensor is not None and verdict.field != "num_hidden_layers":
         fact = fact.replace(verdict.tensor.tensor, verdict.tensor.named(layer))

@@ -76,7 +76,6 @@ _BY_LAST: dict[str, str] = {
         "value": "v_proj value v wv value_proj v_lin",
         "query": "q_proj query q wq query_proj q_lin q_b_proj",
         "fused": "c_attn query_key_value wqkv qkv_proj qkv w_pack att_proj",
-        "fused_kv": "kv_proj key_value",
         "output": "o_proj out_proj dense c_proj o wo attn_out",
         "latent": "kv_a_proj_with_mqa kv_a_proj wkv_a",
         "latent_norm": "kv_a_layernorm",
@@ -134,7 +133,10 @@ def _bytes(stored: Iterable[Stored]) -> int:
 
 
 def _part(rest: str) -> str | None:
-    """Return what a module of a layer is, by its path inside the layer."""
+    """Return what a module of a layer is, by its path inside the layer.
+
+    `mixer` is any other tensor of a token mixer: it shows that there is one.
+    """
     lowered = rest.lower()
     if ".index" in f".{lowered}":
         return "index" if _INDEX_KEY.search(lowered) else None
@@ -142,9 +144,12 @@ def _part(rest: str) -> str | None:
         return "conv"
     if _CONV1D.search(lowered):
         return f"conv_{lowered[-8]}"
-    part = _BY_LAST.get(lowered.rsplit(".", 1)[-1])
-    if part is None or role_of(rest) not in {"attention", "norm"}:
+    role = role_of(rest)
+    if role not in {"attention", "norm"}:
         return None
+    part = _BY_LAST.get(lowered.rsplit(".", 1)[-1])
+    if part is None:
+        return "mixer" if role == "attention" else None
     if _CROSS.search(lowered):
         return f"cross_{part}"
     return part

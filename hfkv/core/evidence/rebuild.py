@@ -48,18 +48,22 @@ def layers_from_tensors(files: ModelFiles) -> FromTensors | None:
 
 def _understood(stack: Stack) -> bool:
     """Return whether every layer is attention with known widths, or has no mixer at all."""
-    if set(stack.layers) != set(range(stack.depth)):
-        return False
-    strange = ("decay", "conv", "cross_key", "index")
-    return not any(
-        any(part in parts for part in strange)
-        or (_queries(parts) and not {"key", "fused", "fused_kv", "latent"} & parts.keys())
-        for parts in stack.layers.values()
+    return set(stack.layers) == set(range(stack.depth)) and all(
+        _plain(parts) for parts in stack.layers.values()
     )
 
 
-def _queries(parts: Parts) -> bool:
-    return any(part in parts for part in ("query", "fused_latent"))
+def _plain(parts: Parts) -> bool:
+    """Return whether a layer is MLA, ordinary attention (RWKV has keys, no queries) or no mixer."""
+    if {"decay", "conv", "cross_key", "index"} & parts.keys():
+        return False
+    if "latent" in parts:
+        return True
+    if "key" in parts:
+        return "query" in parts
+    if "fused" in parts:
+        return _widths(parts) is not None
+    return not {"mixer", "query", "output"} & parts.keys()
 
 
 def _layer(parts: Parts) -> Layer:
@@ -83,9 +87,6 @@ def _widths(parts: Parts) -> tuple[int, int] | None:
     """Return the key and value width of a layer with attention of its own."""
     if "key" in parts:
         return parts["key"].rows, parts.get("value", parts["key"]).rows
-    if "fused_kv" in parts:
-        half = parts["fused_kv"].rows // 2
-        return half, half
     if "fused" in parts:
         fused, output = parts["fused"], parts.get("output")
         # what attention puts out is as wide as its queries
@@ -98,7 +99,7 @@ def _widths(parts: Parts) -> tuple[int, int] | None:
 def _readings(stack: Stack) -> list[Reading]:
     counts: dict[tuple[str, int, str], int] = {}
     for parts in stack.layers.values():
-        for part in ("key", "value", "fused", "fused_kv", "latent"):
+        for part in ("key", "value", "fused", "latent"):
             if part in parts:
                 key = (f"{part} width", parts[part].rows, parts[part].tensor)
                 counts[key] = counts.get(key, 0) + 1
