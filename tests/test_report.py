@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import pickle
+import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import hfkv
 from hfkv.core.files import ModelFiles, Problem, Target, TensorGroup
 from hfkv.core.findings import EXPLAINED
 from hfkv.core.gpus import parse_gpu
@@ -189,6 +192,27 @@ def test_remote_code_is_named_only_where_it_is_needed() -> None:
     code = {"AutoConfig": "configuration_x.X"}
     assert "remote-code" in codes(analyze(files(model_type="brandnew", auto_map=code)))
     assert "remote-code" not in codes(analyze(files(auto_map=code)))
+
+
+def test_an_engine_that_keeps_something_else_says_so() -> None:
+    """Transformers keeps W-1 tokens of a window of 16: 15 x 256 bytes instead of 16 x 256."""
+    windowed = files(model_type="mistral", sliding_window=16)
+    report = analyze(windowed, Workload(engine="transformers"))
+    # 2 layers x k, v x 2 heads x 16 x 2 bytes = 256 bytes a token
+    assert message(report, "engine-layout") == (
+        "transformers keeps 3,840 bytes a sequence where the model needs 4,096"
+    )
+    assert "engine-layout" not in codes(analyze(windowed))
+
+
+def test_codes_are_the_ones_that_are_used() -> None:
+    """Every code in the list is given somewhere, and every code that is given is in the list."""
+    package = Path(hfkv.__file__).parent
+    source = "".join(path.read_text(encoding="utf-8") for path in package.rglob("*.py"))
+    for code in EXPLAINED:
+        assert source.count(f'"{code}"') >= 2, code
+    given = set(re.findall(r'(?:Finding|Problem)\(\s*(?:code=)?"([a-z0-9-]+)"', source))
+    assert given <= set(EXPLAINED)
 
 
 def test_every_code_is_explained() -> None:

@@ -59,6 +59,17 @@ EXPLAINED: dict[str, str] = {
     "unlisted-shard": "A weights file is named by no index and was not counted.",
     "index-mismatch": "Index and headers name different tensors.",
     "index-total-mismatch": "The index states another total size than the headers add up to.",
+    "no-config": "There is no config.json: the weights are known, the cache is not.",
+    "no-weights": "There are no weight files that hfkv can read.",
+    "pickle-weights": "The weights are pickled files, whose sizes cannot be read safely.",
+    "gguf": "The weights are GGUF files, which hfkv does not read yet.",
+    "adapter": "This is an adapter: it adds to the weights of another model.",
+    "diffusers": "This is a diffusers pipeline: its models lie in subfolders.",
+    "ambiguous-weights": "Nothing says which of several weight files make up the model.",
+    "part-of-model": "The file is one of several that make up the model.",
+    "renamed": "The repository has another name on the Hub now.",
+    "token-rejected": "The Hub rejected the token; public files were read without it.",
+    "offline-partial": "Offline: only what was already on this machine was read.",
     "unknown-dtype": "A header names a dtype that hfkv does not know; its offsets were used.",
 }
 
@@ -72,7 +83,10 @@ _HINTS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """Everything a finding may look at."""
+    """Everything a finding may look at.
+
+    `needed` is what the model alone needs for one sequence, None under engine "none".
+    """
 
     files: ModelFiles
     architecture: Architecture
@@ -82,6 +96,7 @@ class Facts:
     scheme: Scheme | None
     fit: tuple[FitReport, ...]
     workload: Workload
+    needed: int | None = None
 
 
 def _formula(facts: Facts) -> Iterator[Finding]:
@@ -91,6 +106,18 @@ def _formula(facts: Facts) -> Iterator[Finding]:
     formula = facts.kv.simple_formula
     for code, sentence in zip(formula.codes, formula.why_not, strict=True):
         yield Finding(code=code, message=sentence, hint=_HINTS.get(code))
+
+
+def _engine(facts: Facts) -> Iterator[Finding]:
+    """Say when an engine keeps more or less than the model needs."""
+    kv, needed = facts.kv, facts.needed
+    if kv is not None and needed is not None and kv.bytes_per_sequence != needed:
+        yield Finding(
+            code="engine-layout",
+            message=f"{kv.engine} keeps {kv.bytes_per_sequence:,} bytes a sequence where the "
+            f"model needs {needed:,}",
+            hint="--engine none shows the raw need",
+        )
 
 
 def _windows(facts: Facts) -> Iterator[Finding]:
@@ -255,6 +282,7 @@ CHECKS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     _confidence,
     _reading,
     _formula,
+    _engine,
     _windows,
     _head_dim,
     _dtypes,

@@ -68,6 +68,7 @@ def analyze(files: ModelFiles, workload: Workload | None = None) -> Report:
         scheme=scheme,
         fit=(),
         workload=work,
+        needed=_needed(arch, precision, work, kv),
     )
     facts = replace(facts, fit=_fits(facts, engine))
     return Report(
@@ -118,6 +119,15 @@ def _cache(
     except UnsupportedError as error:
         doubts = (*arch.doubts, error.message, *((error.hint,) if error.hint else ()))
         return replace(arch, confidence=Confidence.UNKNOWN, doubts=doubts), None
+
+
+def _needed(
+    arch: Architecture, precision: Precision, work: Workload, kv: KVReport | None
+) -> int | None:
+    """Return what the model alone needs for one sequence, where an engine may keep more."""
+    if kv is None or kv.engine == "none":
+        return None
+    return measure(arch, work, engine_named("none"), precision, tokens=kv.tokens)
 
 
 def _fits(facts: Facts, engine: Engine) -> tuple[FitReport, ...]:
