@@ -186,7 +186,7 @@ def _read(
     parts = Parts(module=module, values=values, beside=beside, scheme=scheme)
     for layout in LAYOUTS:
         if layout.key == own and layout.fits(parts):
-            answer = layout.rule(parts)
+            answer = _answer(layout.rule, parts)
             return Stored(
                 group=values,
                 layout=answer.layout,
@@ -194,6 +194,14 @@ def _read(
                 shape=answer.shape,
             )
     return None
+
+
+def _answer(rule: Rule, parts: Parts) -> Unpacked:
+    try:
+        return rule(parts)
+    except (ValueError, IndexError, ZeroDivisionError):
+        # fewer dimensions than the layout has, or empty ones: no writer makes these
+        return Unpacked(layout="unknown", parameters=None)
 
 
 def _same_layers(groups: list[TensorGroup], values: TensorGroup) -> TensorGroup:
