@@ -6,7 +6,9 @@ import json
 from dataclasses import replace
 
 import pytest
-from witnesses import Row, load, made_up, quantized, verdict
+from hypothesis import example, given
+from hypothesis import strategies as st
+from witnesses import Row, files_of, load, made_up, quantized, verdict
 
 from hfkv.core.evidence import Evidence
 from hfkv.core.readings import Confidence
@@ -280,3 +282,47 @@ def test_linear_attention_without_a_decay_is_not_confirmed() -> None:
     )
     assert arch.confidence is Confidence.DECLARED
     assert evidence.silent == ("no tensor was found that tells the recurrent state",)
+
+
+MODULES = st.sampled_from(
+    [
+        "self_attn.k_proj.weight",
+        "self_attn.v_proj.weight",
+        "self_attn.q_proj.weight",
+        "self_attn.o_proj.weight",
+        "self_attn.k_norm.weight",
+        "self_attn.kv_a_proj_with_mqa.weight",
+        "self_attn.fused_qkv_a_proj_with_mqa.weight",
+        "self_attn.q_a_layernorm.weight",
+        "self_attn.indexer.wk.weight",
+        "attn.c_attn.weight",
+        "attn.c_attn.bias",
+        "cross_attn.k_proj.weight",
+        "linear_attn.A_log",
+        "linear_attn.conv1d.weight",
+        "self_attn.k_proj.qweight",
+        "self_attn.k_proj.scales",
+    ]
+)
+SHAPES = st.lists(st.integers(0, 64), max_size=3).map(tuple)
+LAYERS = st.lists(st.integers(0, 3), max_size=3, unique=True).map(lambda x: tuple(sorted(x)))
+CONFIGS = st.sampled_from([None, _SMALL, {**_DSA, "num_hidden_layers": 2}])
+
+
+@example(
+    config=None,
+    rows=[
+        ("self_attn.q_proj.weight", (4, 4), (0,)),
+        ("self_attn.k_proj.weight", (4, 4), (0,)),
+        ("self_attn.k_norm.weight", (0,), (0,)),
+    ],
+)
+@given(config=CONFIGS, rows=st.lists(st.tuples(MODULES, SHAPES, LAYERS), max_size=6))
+def test_no_header_makes_it_fail(
+    config: dict[str, object] | None,
+    rows: list[tuple[str, tuple[int, ...], tuple[int, ...]]],
+) -> None:
+    """Whatever tensors stand together, a config is confirmed, doubted or left alone."""
+    named = [(f"model.layers.{{}}.{name}", shape, layers) for name, shape, layers in rows]
+    arch, evidence = verdict(files_of(config, *named))
+    assert (arch.confidence is Confidence.DOUBTFUL) == bool(evidence.disagreements)

@@ -107,6 +107,10 @@ REFUSED: dict[str, tuple[Row, ...]] = {
         ("rwkv.blocks.{}.attention.value.weight", (64, 64), (0, 1)),
         ("rwkv.blocks.{}.attention.receptance.weight", (64, 64), (0, 1)),
     ),
+    "keys of no width": (
+        _QUERY,
+        ("model.layers.{}.self_attn.k_proj.weight", (0, 64), (0, 1)),
+    ),
     "a fused width that does not split": (
         ("transformer.h.{}.attn.c_attn.weight", (65, 64), (0, 1)),
         ("transformer.h.{}.attn.c_proj.weight", (64, 64), (0, 1)),

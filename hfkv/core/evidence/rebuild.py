@@ -60,7 +60,7 @@ def _plain(parts: Parts) -> bool:
     if "latent" in parts:
         return True
     if "key" in parts:
-        return "query" in parts
+        return "query" in parts and parts["key"].rows > 0
     if "fused" in parts:
         return _widths(parts) is not None
     return not {"mixer", "query", "output"} & parts.keys()
@@ -74,8 +74,8 @@ def _layer(parts: Parts) -> Layer:
     if widths is None:
         return Layer(kind=LayerKind.NONE)
     key, value = widths
-    dim = parts["key_norm"].rows if "key_norm" in parts else key
-    if key % dim or value % (key // dim):
+    dim = parts["key_norm"].rows if "key_norm" in parts else 0
+    if not dim or key % dim or value % (key // dim):
         dim = key
     heads = key // dim
     # one head of the whole width: the tensors do not say how many share it
