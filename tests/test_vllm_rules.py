@@ -17,7 +17,7 @@ from hfkv.core.engines.vllm_options import VllmOptions, options_for
 from hfkv.core.gpus import parse_gpu
 from hfkv.core.report import analyze
 from hfkv.core.workload import Deployment, Workload
-from hfkv.errors import UsageError
+from hfkv.errors import UnsupportedError, UsageError
 
 
 def test_an_older_version_serves_what_the_newest_does_not() -> None:
@@ -160,6 +160,78 @@ def test_published_models_need_and_reserve(
     plan = planned(published(name), length=length)
     assert plan.ideal_bytes / GIB == pytest.approx(ideal, abs=0.006)
     assert plan.max_memory_usage_bytes / GIB == pytest.approx(reserved, abs=0.02)
+
+
+def test_without_the_hybrid_manager_chunks_keep_every_token() -> None:
+    """Llama 4 at 1,048,576 tokens takes 192 GiB: 48 layers of 8 heads, 2 x 128 values.
+
+    Published: reference/vllm_kv.md section 6. State models cannot do without it.
+    """
+    llama4 = cases()["meta-llama/Llama-4-Maverick-17B-128E-Instruct"]["config"]
+    plan = planned(llama4, length=2**20, hybrid_kv_cache_manager=False)
+    assert plan.max_memory_usage_bytes == 192 * GIB
+    with pytest.raises(UnsupportedError) as caught:
+        planned(cases()["ai21labs/Jamba-v0.1"]["config"], hybrid_kv_cache_manager=False)
+    assert caught.value.message == (
+        "vLLM cannot serve this model without its hybrid KV cache manager: "
+        "its layers cannot be turned into one type"
+    )
+
+
+def test_dots3_pads_its_latents_to_the_widest() -> None:
+    """13 full and 33 windowed layers in rows of 1,088 values, 132-byte index keys beside them.
+
+    Groups of 17 windowed layers pad least: 26 full and index caches, 17 and 16 windows.
+    Source: vLLM 0.32 models/dots3_note/nvidia/attention.py, kv_cache_utils.py.
+    """
+    plan = planned({"model_type": "dots3_note_text", "dtype": "bfloat16"}, length=524288)
+    row, index = 1088 * 2, 132
+    assert plan.ideal_bytes == 13 * (row + index) * 524288 + 33 * row * 512
+    assert [len(group.specs) for group in plan.groups] == [26, 17, 16]
+    assert plan.pool_bytes_per_block == 17 * 64 * row
+
+
+@pytest.mark.parametrize(
+    ("config", "kind", "size"),
+    [
+        # Kimi delta attention keeps float32; its convolution 3 columns of q, k and v
+        ({"architectures": ["BailingMoeV3ForCausalLM"]}, "state", 3 * 3 * 512 * 2 + 4 * 128**2 * 4),
+        # lightning attention keeps the model's dtype and no convolution
+        ({"architectures": ["BailingMoeV2_5ForCausalLM"]}, "state", 4 * 128**2 * 2),
+    ],
+)
+def test_ling_hybrids_keep_the_state_of_their_class(
+    config: dict[str, Any], kind: str, size: int
+) -> None:
+    """Ling-2.5 and Ling-3 share a model type, and vLLM serves them with different states."""
+    ling = {
+        "model_type": "bailing_hybrid",
+        "dtype": "bfloat16",
+        "hidden_size": 512,
+        "num_hidden_layers": 4,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 4,
+        "head_dim": 128,
+        "layer_types": ["linear_attention"] * 3 + ["full_attention"],
+    }
+    plan = planned({**ling, **config}, length=1024)
+    assert {spec.content_bytes for spec in plan.specs if spec.kind == kind} == {size}
+
+
+def test_minicpm3_is_known_by_its_class_too() -> None:
+    """The published MiniCPM3 has no model_type; 62 layers of 40 heads of 96 are kept."""
+    plan = planned(published("openbmb--MiniCPM3-4B"), length=32768)
+    assert plan.ideal_bytes == 62 * 40 * 2 * 96 * 2 * 32768
+
+
+def test_layouts_that_were_not_read_are_refused() -> None:
+    """No figure is better than a wrong one where rings and pools lie beside the pages."""
+    with pytest.raises(UnsupportedError) as caught:
+        planned({"model_type": "qwen4_exp_text", "dtype": "bfloat16"}, length=1024)
+    assert caught.value.message == (
+        "vLLM keeps rings or pools beside the pages of qwen4_exp_text, "
+        "and hfkv does not read the config keys that size them"
+    )
 
 
 def test_one_shared_group_of_mamba_is_copied_to_every_rank() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -54,25 +55,28 @@ def read(config: dict[str, Any], kv_dtype: str = "auto") -> tuple[Architecture, 
     return arch, precision
 
 
-def options_of(case: Case) -> VllmOptions:
-    """Return what a case varied; the GPU's defaults come from its own name."""
+def deployment_of(case: Case) -> Deployment:
+    """Return how a case was started, on as many of its GPU as it had ranks."""
     given = case["options"]
-    more = given.get("engine_args", {})
-    base = options_for(Deployment(gpus=parse_gpu(case["gpu"])))
-    return VllmOptions(
-        tensor_parallel_size=given.get("tp", 1),
-        pipeline_parallel_size=given.get("pp", 1),
-        decode_context_parallel_size=given.get("dcp", 1),
+    drafted = given.get("engine_args", {}).get("speculative_config", {})
+    tp, pp = given.get("tp", 1), given.get("pp", 1)
+    return Deployment(
+        gpus=parse_gpu(f"{tp * pp}x{case['gpu']}"),
+        tensor_parallel_size=tp,
+        pipeline_parallel_size=pp,
         max_num_batched_tokens=given.get("max_num_batched_tokens"),
-        default_batched_tokens=base.default_batched_tokens,
-        default_seqs=base.default_seqs,
+        decode_context_parallel_size=given.get("dcp", 1),
         block_size=given.get("block_size"),
         enable_prefix_caching=given.get("enable_prefix_caching"),
+        num_speculative_tokens=drafted.get("num_speculative_tokens", 0),
         hybrid_kv_cache_manager=not given.get("disable_hybrid", False),
-        num_speculative_tokens=more.get("speculative_config", {}).get("num_speculative_tokens", 0),
-        async_scheduling=more.get("async_scheduling", True),
-        compute_capability=base.compute_capability,
     )
+
+
+def options_of(case: Case) -> VllmOptions:
+    """Return a case's options, asynchronous scheduling among them."""
+    scheduled = case["options"].get("engine_args", {}).get("async_scheduling", True)
+    return replace(options_for(deployment_of(case)), async_scheduling=scheduled)
 
 
 def published(name: str) -> dict[str, Any]:

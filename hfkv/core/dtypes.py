@@ -93,7 +93,7 @@ KV_DTYPES: dict[str, DType] = {
         DType("int8", 1, 1),
         DType("int4", 2, 1),
         DType("nvfp4", 16, 9),
-        DType("fp8_ds_mla", 576, 656),
+        DType("fp8_ds_mla", 1, 1),
         DType("fp8_per_token_head", 1, 1),
         DType("int8_per_token_head", 1, 1),
         DType("int4_per_token_head", 2, 1),

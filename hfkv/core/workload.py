@@ -29,7 +29,10 @@ class Deployment:
     """How the engine is started. None means the engine's own default.
 
     `utilization` is the share of GPU memory the engine may take, as an exact fraction;
-    `overhead_bytes` is activations and runtime per GPU when the user states it.
+    `overhead_bytes` is activations and runtime per GPU when the user states it. The last
+    five are vLLM's own: how many ranks share the positions of a sequence, tokens in a
+    block, whether prefixes are cached, tokens drafted ahead, and whether windowed layers
+    are managed apart from full ones.
     """
 
     gpus: tuple[GpuChoice, ...] = ()
@@ -40,6 +43,11 @@ class Deployment:
     engine_version: str | None = None
     max_num_batched_tokens: int | None = None
     max_num_seqs: int | None = None
+    decode_context_parallel_size: int = 1
+    block_size: int | None = None
+    enable_prefix_caching: bool | None = None
+    num_speculative_tokens: int = 0
+    hybrid_kv_cache_manager: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

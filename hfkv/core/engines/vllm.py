@@ -36,8 +36,9 @@ __all__ = [
     "specs",
 ]
 
-# Layouts that put pages of different sizes side by side. Source: mla/indexer.py.
-_PACKED_LAYOUT = frozenset({"deepseek_v4"})
+# Layouts that put pages of different sizes side by side.
+# Source: mla/indexer.py, models/dots3_note/nvidia/attention.py.
+_PACKED_LAYOUT = frozenset({"deepseek_v4", "dots3_note_text"})
 _DRAFTERS = 64  # more than any model has
 
 

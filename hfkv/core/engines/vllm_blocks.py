@@ -24,6 +24,7 @@ _FP8 = ("fp8", "fp8_e4m3")
 # a page is about as large. Source: models/deepseek_v4/compressor.py, mla/sparse_swa.py.
 _V4_BLOCK, _V4_WINDOW_BLOCK, _V4_ALIGNMENT = 256, 64, 576
 _V4_BUFFER_BLOCKS = {8: 4, 128: 8}
+_V4_ROW = 584
 # Block-sparse attention works on blocks of 128. Source: models/minimax_m3.
 _SPARSE_BLOCK = {"minimax_m3": 128}
 
@@ -107,11 +108,8 @@ def _hybrid_block(specs: tuple[Spec, ...], block: int, token: int, kernels: tupl
 
 def _v4(spec: Spec) -> Spec:
     if spec.kind is Kind.SLIDING:
-        latent = spec.stride == 1 and spec.entry_bytes == _V4_ROW
-        block = _V4_WINDOW_BLOCK if latent else _V4_BUFFER_BLOCKS.get(spec.window or 0, 8)
+        buffer = _V4_BUFFER_BLOCKS.get(spec.window or 0, _V4_WINDOW_BLOCK)
+        block = _V4_WINDOW_BLOCK if spec.entry_bytes == _V4_ROW else buffer
     else:
         block = _V4_BLOCK
     return replace(spec, block_size=block, alignment=_V4_ALIGNMENT)
-
-
-_V4_ROW = 584

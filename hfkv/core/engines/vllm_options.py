@@ -94,9 +94,14 @@ def options_for(deployment: Deployment) -> VllmOptions:
     return VllmOptions(
         tensor_parallel_size=tp or 1,
         pipeline_parallel_size=pp,
+        decode_context_parallel_size=deployment.decode_context_parallel_size,
         max_num_batched_tokens=deployment.max_num_batched_tokens,
         default_batched_tokens=tokens,
         default_seqs=deployment.max_num_seqs or seqs,
+        block_size=deployment.block_size,
+        enable_prefix_caching=deployment.enable_prefix_caching,
+        hybrid_kv_cache_manager=deployment.hybrid_kv_cache_manager,
+        num_speculative_tokens=deployment.num_speculative_tokens,
         compute_capability=capability,
         version=parse_version(deployment.engine_version),
     )

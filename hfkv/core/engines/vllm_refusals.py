@@ -65,6 +65,9 @@ _BY_PLUGIN = frozenset(
 )
 # The classes that assert that windows are on all layers or on none. Source: models/qwen2.py.
 _ALL_LAYERS_OR_NONE = ("qwen2", "qwen3")
+# Rings, pools and streams beside the pages, sized by keys that hfkv does not read.
+# Source: models/glm5next, models/qwen4_exp, models/inkling, models/deepseek_v41.
+_OWN_LAYOUT = ("glm5_next", "qwen4_exp", "inkling", "deepseek_v41")
 # Encoder-decoders with a class of their own.
 _SERVED_ENCODER_DECODERS = ("whisper", "cohere_asr", "nemotron_parse", "fireredasr")
 # Families whose recurrent layers have a class of their own.
@@ -73,7 +76,6 @@ _SERVED_RECURRENT = (
     "bamba",
     "falcon_h1",
     "falcon_mamba",
-    "glm5_next",
     "granitemoehybrid",
     "jamba",
     "kimi",
@@ -85,7 +87,6 @@ _SERVED_RECURRENT = (
     "plamo2",
     "qwen3_5",
     "qwen3_next",
-    "qwen4_exp",
     "zamba2",
 )
 
@@ -94,6 +95,13 @@ def refuse(arch: Architecture, options: VllmOptions) -> None:
     """Raise UnsupportedError for a model that vLLM does not serve, UsageError for a plan."""
     _removed(arch, options)
     name = text_type(arch)
+    if name.startswith(_OWN_LAYOUT):
+        raise UnsupportedError(
+            f"vLLM keeps rings or pools beside the pages of {name}, "
+            "and hfkv does not read the config keys that size them",
+            hint="--engine none gives what the model itself needs",
+            code="vllm-unsupported",
+        )
     crossing = any(s.role is Role.CROSS for layer in arch.layers for s in layer.stores)
     if crossing and not name.startswith(_SERVED_ENCODER_DECODERS):
         raise _unserved(arch, "it has no class for this encoder-decoder")

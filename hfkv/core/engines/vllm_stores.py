@@ -32,17 +32,21 @@ CACHE_DTYPES = (
 )
 _BYTES = "int8"
 # Latent attention on paper, ordinary attention in vLLM. Source: models/minicpm3.py.
-_UNPACKS_LATENTS = frozenset({"minicpm3"})
+_UNPACKS_LATENTS = frozenset({"minicpm3", "MiniCPM3ForCausalLM"})
+# Rows of full layers are as wide as those of windowed ones. Source: models/dots3_note.
+_PADS_LATENTS = frozenset({"dots3_note_text"})
+# Linear attention without a convolution, in the model's dtype. Source: bailing_moe_linear.py.
+_LIGHTNING = frozenset({"BailingMoeV2_5ForCausalLM"})
 # A window of W past tokens and this one. Source: models/commandr.py, cohere2_moe.py.
 _SEES_ONE_MORE = frozenset({"cohere2", "cohere2_moe"})
 # Even layers are windowed whatever `layer_types` says. Source: models/gpt_oss.py.
 _WINDOWS_EVEN_LAYERS = frozenset({"gpt_oss"})
 # float32 unless the file says otherwise. Source: models/config.py, NemotronHForCausalLMConfig.
 _STATES_FLOAT32 = frozenset({"nemotron_h"})
-# What the file says, else the model's. Source: models/config.py, Qwen3_5 and Qwen4Exp.
-_STATES_AS_STATED = ("qwen3_5", "qwen4_exp")
+# What the file says, else the model's. Source: models/config.py, Qwen3_5.
+_STATES_AS_STATED = "qwen3_5"
 # Kimi delta attention. Source: mamba_utils.py, kda_state_dtype.
-_KEEPS_FLOAT32 = frozenset({"kimi_linear", "glm5_next_text"})
+_KEEPS_FLOAT32 = frozenset({"kimi_linear", "bailing_hybrid"})
 # Index keys beside ordinary attention stay 16 bit. Source: models/minimax_m3/common/indexer.py.
 _INDEX_16_BIT = "minimax_m3"
 _SCALE = 4  # a float32
@@ -58,12 +62,17 @@ def adapt(arch: Architecture, index: int, layer: Layer) -> tuple[Store, ...]:
     name = text_type(arch)
     if name == "deepseek_v4":
         return _deepseek_v4(layer)
-    if name in _UNPACKS_LATENTS:
+    if layer.stores and not _UNPACKS_LATENTS.isdisjoint((name, arch.class_name)):
         return (_unpacked(arch, layer),)
+    stores = _lightning(layer.stores) if arch.class_name in _LIGHTNING else layer.stores
     return tuple(
         _state(arch, name, store) if isinstance(store, Fixed) else _grows(arch, name, index, store)
-        for store in layer.stores
+        for store in stores
     )
+
+
+def _lightning(stores: tuple[Store, ...]) -> tuple[Store, ...]:
+    return tuple(store for store in stores if store.role is not Role.CONV)
 
 
 def _grows(arch: Architecture, name: str, index: int, store: Grows) -> Grows:
@@ -71,11 +80,18 @@ def _grows(arch: Architecture, name: str, index: int, store: Grows) -> Grows:
         return replace(store, window=arch.sliding_window if index % 2 == 0 else None)
     if name in _SEES_ONE_MORE and store.window is not None:
         return replace(store, window=store.window + 1)
+    if name in _PADS_LATENTS and store.role is Role.LATENT:
+        return replace(store, key=_widest_latent(arch))
     if store.role is Role.INDEX:
         if name.startswith(_INDEX_16_BIT):
             return replace(store, dtype="bfloat16")
         return _index_row(store)
     return store
+
+
+def _widest_latent(arch: Architecture) -> int:
+    stores = [store for layer in arch.layers for store in layer.stores]
+    return max(s.key for s in stores if isinstance(s, Grows) and s.role is Role.LATENT)
 
 
 def _index_row(store: Grows) -> Grows:
@@ -91,7 +107,7 @@ def _state(arch: Architecture, name: str, store: Fixed) -> Fixed:
     """Return a state in the model's dtype, with the few exceptions vLLM makes."""
     if store.role is Role.CONV:
         return replace(store, dtype=None)
-    if name in _KEEPS_FLOAT32:
+    if name in _KEEPS_FLOAT32 and arch.class_name not in _LIGHTNING:
         return store
     dtype = None
     if name in _STATES_FLOAT32:
