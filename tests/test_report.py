@@ -117,6 +117,19 @@ def test_transformers_serves_float32_as_it_is() -> None:
     assert kept.bytes == 2 * served.bytes
 
 
+def test_float32_weights_take_half_where_the_engine_computes_in_16_bit() -> None:
+    """1 GiB of float32 is 512 MiB on the GPU under vLLM, 1 GiB under transformers."""
+    tensor = TensorGroup(
+        name="model.embed_tokens.weight", dtype="F32", shape=(2**20, 2**8), nbytes=2**30
+    )
+    stored = files((tensor,), dtype="float32")
+    served, kept = (analyze(stored, Workload(engine=name)) for name in ("none", "transformers"))
+    assert served.weights is not None
+    assert kept.weights is not None
+    assert (served.weights.bytes, served.weights.loaded_bytes) == (2**30, 2**29)
+    assert kept.weights.loaded_bytes == 2**30
+
+
 def test_a_lone_config_has_no_weights_and_says_so() -> None:
     """Nothing but config.json: the cache as usual, weights unknown."""
     report = analyze(files())

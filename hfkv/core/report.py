@@ -56,8 +56,8 @@ def analyze(files: ModelFiles, workload: Workload | None = None) -> Report:
     engine = engine_named(work.engine)
     arch, evidence = witness(read_architecture(files), files)
     scheme = read_scheme(files)
-    weights = weigh(files)
     precision = _precision(arch, files, engine, scheme, work)
+    weights = _resident(weigh(files), precision)
     arch, kv = _cache(arch, engine, precision, work)
     facts = Facts(
         files=files,
@@ -91,6 +91,16 @@ def _check(work: Workload) -> None:
         raise UsageError("the concurrency must be a positive number of sequences")
     if work.source_tokens is not None and not 0 <= work.source_tokens <= _LONGEST:
         raise UsageError("--source-tokens must not be negative")
+
+
+def _resident(weights: WeightReport | None, precision: Precision) -> WeightReport | None:
+    """Count float32 weights as what they are loaded as where the engine computes in 16 bit."""
+    if weights is None or weights.half_precision_bytes is None:
+        return weights
+    if precision.compute.name in ("float32", "float64"):
+        return weights
+    notes = (*weights.notes, "float32 weights are loaded as 16 bit")
+    return replace(weights, loaded_bytes=weights.half_precision_bytes, notes=notes)
 
 
 def _precision(
