@@ -33,6 +33,7 @@ __all__ = ["Answer", "Client"]
 _CONNECT = 5.0
 _READ = 10.0
 _TRIES = 4
+_HOSTS = 8  # the Hub and its CDNs
 _LONGEST_WAIT = 30.0
 _ERROR_BODY = 65_536
 _REDIRECTS = {301, 302, 303, 307, 308}
@@ -57,6 +58,14 @@ class Answer:
     total: int | None = None
 
 
+class _BrokenError(Exception):
+    """A request that got no whole answer; the cause is what the library raised."""
+
+    def __init__(self, host: str) -> None:
+        super().__init__(host)
+        self.host = host
+
+
 class _Ask(NamedTuple):
     url: str
     start: int
@@ -78,7 +87,9 @@ class Client:
         self.timeout = timeout
         self._end = time.monotonic() + timeout
         self._origin = origin_of(endpoint)
-        self._adapter = _Adapter(pool_connections=8, pool_maxsize=connections)
+        self._connections = connections
+        self._adapters: dict[str, HTTPAdapter] = {}
+        self._lock = threading.Lock()
         self._closed = threading.Event()
 
     def __enter__(self) -> Self:
@@ -86,7 +97,8 @@ class Client:
 
     def __exit__(self, *_: object) -> None:
         self._closed.set()
-        self._adapter.close()
+        for adapter in self._adapters.values():
+            adapter.close()
 
     def left(self) -> float:
         """Return the seconds left; raises UnreadableError when there are none."""
@@ -116,10 +128,9 @@ class Client:
         for attempt in range(1, _TRIES + 1):
             try:
                 answer = self._follow(ask)
-            except _BROKEN as error:
-                failure = _explain(error, host_of(url))
-                if attempt == _TRIES or not _may_pass(error) or not self._wait(attempt, None):
-                    raise failure from None
+            except _BrokenError as broken:
+                if attempt == _TRIES or not _may_pass(broken) or not self._wait(attempt, None):
+                    raise _explain(broken, broken.host) from None
                 continue
             if answer.status not in _RETRIED or attempt == _TRIES:
                 return answer
@@ -139,17 +150,17 @@ class Client:
         url, commit = ask.url, None
         seen = {url}
         while True:
-            response = self._send(url, ask)
             try:
-                if origin_of(url) == self._origin:
-                    commit = commit or response.headers.get("X-Repo-Commit")
-                location = response.headers.get("Location")
-                if response.status_code not in _REDIRECTS or not location:
-                    return self._read(response, ask, url, commit)
-                # a body that has been read leaves the connection free for the next request
-                self._take(response, _ERROR_BODY)
-            finally:
-                response.close()
+                with self._send(url, ask) as response:
+                    if origin_of(url) == self._origin:
+                        commit = commit or response.headers.get("X-Repo-Commit")
+                    location = response.headers.get("Location")
+                    if response.status_code not in _REDIRECTS or not location:
+                        return self._read(response, ask, url, commit)
+                    # a body that has been read leaves the connection free for the next request
+                    self._take(response, _ERROR_BODY)
+            except _BROKEN as error:
+                raise _BrokenError(host_of(url)) from error
             url = next_hop(url, location, seen)
 
     def _send(self, url: str, ask: _Ask) -> requests.Response:
@@ -162,12 +173,22 @@ class Client:
         left = self.left()
         # Below the library's session: that would read bodies of redirects to their end,
         # keep cookies, and send what ~/.netrc holds for the host.
-        return self._adapter.send(
+        return self._adapter(url).send(
             requests.Request("GET", url, headers=headers).prepare(),
             stream=True,
             timeout=(min(_CONNECT, left), min(_READ, left)),
             proxies=requests.utils.get_environ_proxies(url, no_proxy=None),
         )
+
+    def _adapter(self, url: str) -> HTTPAdapter:
+        scheme = url.partition(":")[0]
+        with self._lock:
+            if scheme not in self._adapters:
+                kind = _SharedTls if scheme == "https" else HTTPAdapter
+                self._adapters[scheme] = kind(
+                    pool_connections=_HOSTS, pool_maxsize=self._connections
+                )
+            return self._adapters[scheme]
 
     def _read(self, response: requests.Response, ask: _Ask, url: str, commit: str | None) -> Answer:
         status, total = response.status_code, None
@@ -201,7 +222,7 @@ class Client:
         return read_body(response.raw, response.headers, limit, self.left)
 
 
-class _Adapter(HTTPAdapter):
+class _SharedTls(HTTPAdapter):
     """Share one TLS context: urllib3 would load the CA file for every connection."""
 
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
@@ -289,25 +310,25 @@ def _explain(error: BaseException, host: str) -> UnreadableError:
             hint=_elsewhere() or "check the network, or use --offline",
             code="dns",
         )
-    if caused_by(requests.Timeout, urllib3.exceptions.TimeoutError, TimeoutError):
-        return UnreadableError(f"{host} does not answer", hint=_elsewhere(), code="timeout")
     if caused_by(ConnectionRefusedError):
         return UnreadableError(
             f"{host} refuses the connection", hint=_elsewhere(), code="connection"
         )
-    bad = next((cause for cause in causes if isinstance(cause, BadBodyError)), None)
-    if bad is not None:
-        return UnreadableError(f"{host} sends {bad}", hint=_elsewhere(), code="transfer")
     unreachable = {errno.ENETUNREACH, errno.EHOSTUNREACH}
     if any(isinstance(cause, OSError) and cause.errno in unreachable for cause in causes):
         return UnreadableError(f"there is no way to {host}", hint=_elsewhere(), code="connection")
+    if caused_by(requests.Timeout, urllib3.exceptions.TimeoutError, TimeoutError):
+        return UnreadableError(f"{host} does not answer", hint=_elsewhere(), code="timeout")
+    bad = next((cause for cause in causes if isinstance(cause, BadBodyError)), None)
+    if bad is not None:
+        return UnreadableError(f"{host} sends {bad}", hint=_elsewhere(), code="transfer")
     return UnreadableError(
         f"the connection to {host} breaks off", hint=_elsewhere(), code="connection"
     )
 
 
 def _elsewhere() -> str | None:
-    """Return a hint at the variables that decide where requests go, if any is set."""
+    """Return a hint at the variables that decide where requests go, if any are set."""
     names = ("HF_ENDPOINT", "HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "https_proxy", "http_proxy")
     found = [name for name in names if os.environ.get(name)]
-    return f"set here: {', '.join(found)}" if found else None
+    return f"check {' and '.join(found)}, set in the environment" if found else None

@@ -67,7 +67,7 @@ def refusal(asked: Asked, answer: Answer) -> HfkvError:
         return _not_found(asked)
     if answer.status == 404:
         return _missing(asked, code)
-    if answer.status == 403:
+    if answer.status == 403 and host_of(answer.url) == host_of(asked.endpoint):
         return UnreadableError(
             f"the Hub forbids it: {said or 'no reason given'}", where=asked.repo, code="forbidden"
         )

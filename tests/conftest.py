@@ -1,0 +1,47 @@
+"""What every test runs with: no token, no cache and no Hub of the person who runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hub_server import HubServer
+
+
+@pytest.fixture(autouse=True)
+def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in (
+        "HF_TOKEN",
+        "HUGGING_FACE_HUB_TOKEN",
+        "HF_TOKEN_PATH",
+        "HF_HUB_OFFLINE",
+        "TRANSFORMERS_OFFLINE",
+        "HF_HUB_DISABLE_IMPLICIT_TOKEN",
+        "HF_HUB_CACHE",
+        "HUGGINGFACE_HUB_CACHE",
+        "HTTP_PROXY",
+        "HTTPS_PROXY",
+        "ALL_PROXY",
+        "http_proxy",
+        "https_proxy",
+        "all_proxy",
+    ):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "hf-home"))
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")  # nobody listens there
+
+
+@pytest.fixture(scope="session")
+def _running_hub() -> Iterator[HubServer]:
+    server = HubServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def hub_server(_running_hub: HubServer, monkeypatch: pytest.MonkeyPatch) -> HubServer:
+    """Return an empty Hub on this machine that HF_ENDPOINT points to."""
+    _running_hub.reset()
+    monkeypatch.setenv("HF_ENDPOINT", _running_hub.endpoint)
+    return _running_hub
