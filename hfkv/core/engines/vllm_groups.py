@@ -152,7 +152,7 @@ def _packed(specs: tuple[Spec, ...]) -> tuple[Group, ...]:
     patterns = [_by_page(bucket) for bucket in buckets.values()]
     mixed = [_repeats(pages) for pages in patterns if _balanced(pages) and len(pages) > 1]
     if not mixed:
-        return tuple(Group(specs=tuple(bucket)) for bucket in buckets.values())
+        return _beside(list(buckets.values()))
     repeats = _least_padding([_repeats(p) for p in patterns if _balanced(p)], floor=max(mixed))
     groups: list[Group] = []
     for pages in patterns:
@@ -160,6 +160,18 @@ def _packed(specs: tuple[Spec, ...]) -> tuple[Group, ...]:
         for i in range(count):
             chosen = tuple(spec for bucket in pages for spec in bucket[i::count])
             groups.append(Group(specs=chosen))
+    return tuple(groups)
+
+
+def _beside(buckets: list[list[Spec]]) -> tuple[Group, ...]:
+    """Keep buckets whole, but cut windows to what a block of the others has room for."""
+    whole = [bucket for bucket in buckets if bucket[0].kind is not Kind.SLIDING]
+    single = max(spec.page_bytes for bucket in buckets for spec in bucket)
+    room = max([single, *(sum(spec.page_bytes for spec in bucket) for bucket in whole)])
+    groups: list[Group] = []
+    for bucket in buckets:
+        count = 1 if bucket in whole else -(-len(bucket) // (room // bucket[0].page_bytes))
+        groups += [Group(specs=tuple(bucket[i::count])) for i in range(count)]
     return tuple(groups)
 
 

@@ -81,6 +81,7 @@ def options_for(deployment: Deployment) -> VllmOptions:
     With several kinds of GPU the first one counts. Raises UsageError for a version that is
     none, and for sizes below 1.
     """
+    _check(deployment)
     pp = deployment.pipeline_parallel_size
     tp = deployment.tensor_parallel_size
     tokens, seqs, capability = 8192, 1024, _HOPPER
@@ -88,9 +89,7 @@ def options_for(deployment: Deployment) -> VllmOptions:
         gpu = deployment.gpus[0]
         tokens, seqs = batch_defaults(gpu)
         capability = _capability(gpu)
-        tp = tp or max(1, gpu.count // max(1, pp))
-    if pp < 1 or (tp is not None and tp < 1):
-        raise UsageError("--tp and --pp must be at least 1", code="tp")
+        tp = tp or max(1, gpu.count // pp)
     return VllmOptions(
         tensor_parallel_size=tp or 1,
         pipeline_parallel_size=pp,
@@ -105,6 +104,22 @@ def options_for(deployment: Deployment) -> VllmOptions:
         compute_capability=capability,
         version=parse_version(deployment.engine_version),
     )
+
+
+def _check(deployment: Deployment) -> None:
+    sizes = {
+        "--tp": deployment.tensor_parallel_size,
+        "--pp": deployment.pipeline_parallel_size,
+        "the decode context parallel size": deployment.decode_context_parallel_size,
+        "--max-num-batched-tokens": deployment.max_num_batched_tokens,
+        "--max-num-seqs": deployment.max_num_seqs,
+        "the block size": deployment.block_size,
+    }
+    for name, size in sizes.items():
+        if size is not None and size < 1:
+            raise UsageError(f"{name} must be at least 1, not {size}", code="size")
+    if deployment.num_speculative_tokens < 0:
+        raise UsageError("the number of speculative tokens must not be negative", code="size")
 
 
 def _capability(gpu: GpuChoice) -> int:

@@ -137,10 +137,7 @@ def _deepseek_v4(layer: Layer) -> tuple[Store, ...]:
     overlapping one (r = 4) and its indexer's hold two blocks of twice the width.
     """
     kept: list[Store] = []
-    for store in layer.stores:
-        if not isinstance(store, Grows):
-            kept.append(store)
-            continue
+    for store in (store for store in layer.stores if isinstance(store, Grows)):
         if store.role is Role.INDEX:
             kept.append(_index_row(store))
         else:
