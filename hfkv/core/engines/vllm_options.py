@@ -123,8 +123,10 @@ def _check(deployment: Deployment) -> None:
 
 
 def _capability(gpu: GpuChoice) -> int:
+    """Return the major compute capability; AMD's and unknown cards count as Hopper."""
     stated = next((row.compute_capability for row in table() if row.slug == gpu.slug), None)
-    return int(stated.split(".")[0]) if stated else _HOPPER
+    major = (stated or "").split(".")[0]
+    return int(major) if major.isdecimal() else _HOPPER
 
 
 def parse_version(text: str | None) -> tuple[int, int]:
