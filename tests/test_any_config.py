@@ -81,7 +81,7 @@ workloads = st.builds(
 @st.composite
 def mutated(draw: st.DrawFn) -> dict[str, Any]:
     """Draw a real config with one to four of its values replaced, removed or renamed."""
-    config = copy.deepcopy(draw(st.sampled_from(REAL)))
+    config: dict[str, Any] = copy.deepcopy(draw(st.sampled_from(REAL)))
     for _ in range(draw(st.integers(1, 4))):
         part = draw(st.sampled_from(list(objects(config))))
         if not part:
