@@ -121,3 +121,43 @@ def test_a_count_is_a_whole_number(text: str) -> None:
     """A number of sequences or GPUs is counted, and a monstrous one is refused at once."""
     with pytest.raises(ValueError, match="is not a whole number from 1 to 1,000,000,000"):
         params.whole(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [("7b", 7 * 10**9), ("8.03B", 8_030_000_000), ("350m", 350_000_000), ("1_000", 1000)],
+)
+def test_parameters_are_counted_in_decimal_thousands(text: str, count: int) -> None:
+    """A b is 10^9, as in the names of models."""
+    assert params.parameters(text) == count
+
+
+@pytest.mark.parametrize("text", ["", "b", "-7b", "7gb", "0", "7e9", "9999999t"])
+def test_a_number_of_parameters_that_is_none_is_refused(text: str) -> None:
+    """Sizes have an option of their own."""
+    with pytest.raises(ValueError, match="is not a number of parameters such as 7b or 350m"):
+        params.parameters(text)
+
+
+def test_counts_and_latents_are_lists_and_sums_of_whole_numbers() -> None:
+    """`1, 8` is two batches, `512+64` one vector of 576."""
+    assert params.counts("1, 8") == (1, 8)
+    assert params.latent("512+64") == params.latent("576") == 576
+    for read, text in ((params.counts, "1,,2"), (params.latent, "512+"), (params.latent, "x")):
+        with pytest.raises(ValueError, match="is not a whole number from 1 to 1,000,000,000"):
+            read(text)
+
+
+def test_a_window_is_in_all_layers_or_in_some() -> None:
+    """`4096` is in every layer, `4k:5/6` in 5 of 6."""
+    assert params.window("4096") == (4096, 1, 1)
+    assert params.window("4k:5/6") == (4096, 5, 6)
+
+
+@pytest.mark.parametrize("text", ["4096:5", "4096:5/x", ":5/6", "4096:/6", "4096:-1/6"])
+def test_a_window_that_is_none_is_refused(text: str) -> None:
+    """The sentence shows both ways to write one."""
+    sentence = f"{text!r} is not a window such as 4096, or 4096:5/6 for 5 of 6 layers"
+    with pytest.raises(ValueError) as caught:  # noqa: PT011  the whole message is compared
+        params.window(text)
+    assert str(caught.value) == sentence

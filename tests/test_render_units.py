@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hfkv.core.stores import Grows, Layer, LayerKind
 from hfkv.render.layers import dims, every, group_layers, heads
-from hfkv.render.units import UNSAFE, clean, count, percent, ratio, size
+from hfkv.render.units import UNSAFE, clean, count, percent, ratio, size, sizes
 
 
 @pytest.mark.parametrize(
@@ -111,3 +111,11 @@ def test_clean_text_holds_nothing_unsafe(text: str) -> None:
     shown = clean(text, 50)
     assert not UNSAFE.search(shown)
     assert len(shown) <= 50 * len("\\u202e")
+
+
+def test_sizes_that_are_compared_share_a_unit() -> None:
+    """1,280 GiB beside 80, not 1.25 TiB; and 0.54 GiB beside 2.14, not 2,196 MiB."""
+    gib = 2**30
+    assert sizes([1280 * gib, 320 * gib, 80 * gib]) == ["1,280 GiB", "320 GiB", "80.0 GiB"]
+    assert sizes([2_302_672_896, 575_668_224]) == ["2.14 GiB", "0.54 GiB"]
+    assert sizes([]) == []

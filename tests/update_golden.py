@@ -1,4 +1,6 @@
-"""Write the golden files anew: `python tests/update_golden.py`, then read the diff.
+"""Write the golden files and the outputs in docs/ anew, then read the diff.
+
+    python tests/update_golden.py
 
 A golden file is a SNAPSHOT of hfkv's own output, not a truth: it shows what changed, and the
 diff is to be read before it is committed. Figures are proven elsewhere.
@@ -9,6 +11,8 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +22,10 @@ from unittest import mock
 
 ROOT = Path(__file__).parent.parent
 GOLDEN = Path(__file__).parent / "golden"
+
+DOCS = sorted((ROOT / "docs").glob("*.md"))
+# `$ hfkv …`, which a backslash may continue, and the output below it
+CONSOLE = re.compile(r"(```console\n\$ hfkv )((?:[^\n]*\\\n)*[^\n]*\n)(.*?)(```\n)", re.DOTALL)
 
 LABEL = "snapshot of hfkv's own output; python tests/update_golden.py writes it anew"
 
@@ -58,6 +66,20 @@ def answer(args: list[str], columns: int) -> dict[str, Any]:
     return {"stdout": shown.splitlines(), "stderr": err.text().splitlines(), "exit": code}
 
 
+def told_in_docs(command: str) -> str:
+    """Return what a command line of the documents says now, the way it stands there."""
+    told = answer(shlex.split(command.replace("\\\n", " ")), 80)
+    return "".join(f"{line}\n" for line in (*told["stdout"], *told["stderr"]))
+
+
+def update_docs() -> None:
+    """Run every command in the documents again."""
+    for path in DOCS:
+        text = path.read_text(encoding="utf-8")
+        text = CONSOLE.sub(lambda m: m[1] + m[2] + told_in_docs(m[2]) + m[4], text)
+        path.write_text(text, encoding="utf-8")
+
+
 def update() -> None:
     """Answer every golden command line again."""
     for path in sorted(GOLDEN.glob("*.json")):
@@ -73,3 +95,4 @@ def update() -> None:
 if __name__ == "__main__":
     sys.path.insert(0, str(ROOT))
     update()
+    update_docs()

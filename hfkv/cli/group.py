@@ -27,6 +27,7 @@ class Entry(NamedTuple):
 
 COMMANDS: dict[str, Entry] = {
     "inspect": Entry("hfkv.cli.inspect", "Size one model: weights, KV cache, and whether it fits."),
+    "kv": Entry("hfkv.cli.kv", "Size the cache of a structure that has no repository."),
     "gpus": Entry("hfkv.cli.gpus", "List the GPUs that --gpu knows, with their memories."),
     "families": Entry(
         "hfkv.cli.families", "List the model types that are known, with their kinds of layers."

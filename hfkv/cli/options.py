@@ -16,8 +16,10 @@ __all__ = [
     "engine_options",
     "gpu_options",
     "inspect_options",
+    "option",
     "output_options",
     "source_options",
+    "together",
     "work_options",
 ]
 
@@ -50,14 +52,17 @@ class SectionedCommand(click.Command):
                 formatter.write_dl(records, col_max=26)
 
 
-def _option(*names: str, section: str, **kwargs: Any) -> Callable[[Function], Function]:
+def option(*names: str, section: str, **kwargs: Any) -> Callable[[Function], Function]:
+    """Return the decorator that adds one option to a section of --help."""
     return click.option(*names, cls=SectionedOption, section=section, **kwargs)
 
 
-def _all(*options: Callable[[Function], Function]) -> Callable[[Function], Function]:
+def together(*options: Callable[[Function], Function]) -> Callable[[Function], Function]:
+    """Return the decorator that adds all of the options, in this order."""
+
     def decorate(function: Function) -> Function:
-        for option in reversed(options):
-            function = option(function)
+        for add in reversed(options):
+            function = add(function)
         return function
 
     return decorate
@@ -66,30 +71,30 @@ def _all(*options: Callable[[Function], Function]) -> Callable[[Function], Funct
 def source_options(function: Function) -> Function:
     """Add what says where the model is read from."""
     section = "Where it is read from"
-    return _all(
-        _option(
+    return together(
+        option(
             "--revision",
             section=section,
             metavar="REV",
             help="Branch, tag or commit. [default: main]",
         ),
-        _option(
+        option(
             "--config",
             "config_path",
             section=section,
             metavar="FILE",
             help="Use this config.json instead of the target's.",
         ),
-        _option(
+        option(
             "--token",
             section=section,
             metavar="TOKEN",
             help="Hub token. [default: HF_TOKEN or the stored login]",
         ),
-        _option(
+        option(
             "--offline", is_flag=True, section=section, help="Use what is on this machine only."
         ),
-        _option(
+        option(
             "--timeout",
             type=Written("seconds", params.seconds),
             default="60",
@@ -103,8 +108,8 @@ def source_options(function: Function) -> Function:
 def work_options(function: Function) -> Function:
     """Add what says how much is to be kept."""
     section = "What it has to hold"
-    return _all(
-        _option(
+    return together(
+        option(
             "-c",
             "--context",
             "--max-model-len",
@@ -114,7 +119,7 @@ def work_options(function: Function) -> Function:
             section=section,
             help="Tokens of each sequence: 8192, 32k, 1m, max. [default: the model's maximum]",
         ),
-        _option(
+        option(
             "-b",
             "--concurrency",
             "--batch",
@@ -124,13 +129,13 @@ def work_options(function: Function) -> Function:
             section=section,
             help="Sequences resident at once. [default: 1]",
         ),
-        _option(
+        option(
             "--seq-lens",
             type=Written("lengths", params.lengths),
             section=section,
             help="The real lengths instead: 1200,8k,32k.",
         ),
-        _option(
+        option(
             "--kv-dtype",
             "--kv-cache-dtype",
             "kv_dtype",
@@ -140,7 +145,7 @@ def work_options(function: Function) -> Function:
             help="auto, bf16, fp16, fp32, fp8, int8, q8_0, q4_0, int4, nvfp4 … [default: auto,"
             " what the checkpoint declares]",
         ),
-        _option(
+        option(
             "--source-tokens",
             type=Written("tokens", params.source_tokens),
             section=section,
@@ -152,8 +157,8 @@ def work_options(function: Function) -> Function:
 def engine_options(function: Function) -> Function:
     """Add what says by which engine it is kept, and under which of its limits."""
     section = "By which engine"
-    return _all(
-        _option(
+    return together(
+        option(
             "--engine",
             type=EngineName(),
             default="none",
@@ -161,19 +166,19 @@ def engine_options(function: Function) -> Function:
             section=section,
             help="none is the raw need; an engine adds its own rules.",
         ),
-        _option(
+        option(
             "--engine-version",
             metavar="VERSION",
             section=section,
             help="Release whose rules apply. [default: the newest known]",
         ),
-        _option(
+        option(
             "--max-num-batched-tokens",
             type=_COUNT,
             section=section,
             help="The engine's limit of tokens a step. [default: the engine's]",
         ),
-        _option(
+        option(
             "--max-num-seqs",
             type=_COUNT,
             section=section,
@@ -185,8 +190,8 @@ def engine_options(function: Function) -> Function:
 def gpu_options(function: Function) -> Function:
     """Add what says on which hardware, and how it is shared out."""
     section = "On which hardware"
-    return _all(
-        _option(
+    return together(
+        option(
             "-g",
             "--gpu",
             "gpus",
@@ -196,7 +201,7 @@ def gpu_options(function: Function) -> Function:
             section=section,
             help="a100-80, h100:4, 4xrtx4090, 24gb, 24gib:2, auto (this machine), all. Repeatable.",
         ),
-        _option(
+        option(
             "--tp",
             "--tensor-parallel-size",
             "tensor_parallel_size",
@@ -204,7 +209,7 @@ def gpu_options(function: Function) -> Function:
             section=section,
             help="Tensor parallel size. [default: the number of GPUs]",
         ),
-        _option(
+        option(
             "--pp",
             "--pipeline-parallel-size",
             "pipeline_parallel_size",
@@ -214,7 +219,7 @@ def gpu_options(function: Function) -> Function:
             section=section,
             help="Pipeline parallel size.",
         ),
-        _option(
+        option(
             "--utilization",
             "--gpu-memory-utilization",
             "utilization",
@@ -222,7 +227,7 @@ def gpu_options(function: Function) -> Function:
             section=section,
             help="Share of each GPU the engine may take. [default: the engine's, else 0.9]",
         ),
-        _option(
+        option(
             "--overhead",
             type=Written("size", params.size),
             section=section,
@@ -234,11 +239,11 @@ def gpu_options(function: Function) -> Function:
 def inspect_options(function: Function) -> Function:
     """Add what a verdict on one model can be asked beside its figures."""
     section = "How it is told"
-    return _all(
-        _option(
+    return together(
+        option(
             "--explain", is_flag=True, section=section, help="For each figure, the path it took."
         ),
-        _option(
+        option(
             "--fail-if-not-fit",
             is_flag=True,
             section=section,
@@ -250,24 +255,24 @@ def inspect_options(function: Function) -> Function:
 def chatter_options(function: Function) -> Function:
     """Add what is said on stderr beside the answer."""
     section = "How it is told"
-    return _all(
-        _option("-q", "--quiet", is_flag=True, section=section, help="Only errors on stderr."),
-        _option(
+    return together(
+        option("-q", "--quiet", is_flag=True, section=section, help="Only errors on stderr."),
+        option(
             "-v",
             "--verbose",
             is_flag=True,
             section=section,
             help="Say on stderr what was read and how long it took.",
         ),
-        _option("--no-progress", is_flag=True, section=section, help="No progress on a terminal."),
+        option("--no-progress", is_flag=True, section=section, help="No progress on a terminal."),
     )(function)
 
 
 def output_options(*formats: str) -> Callable[[Function], Function]:
     """Return the decorator that adds how the answer is written, in one of `formats`."""
     section = "How it is told"
-    return _all(
-        _option(
+    return together(
+        option(
             "-f",
             "--format",
             "output_format",
@@ -275,8 +280,8 @@ def output_options(*formats: str) -> Callable[[Function], Function]:
             section=section,
             help="[default: text]",
         ),
-        _option("--json", "as_json", is_flag=True, section=section, help="The same as -f json."),
-        _option(
+        option("--json", "as_json", is_flag=True, section=section, help="The same as -f json."),
+        option(
             "-o",
             "--output",
             "output_path",
@@ -284,5 +289,5 @@ def output_options(*formats: str) -> Callable[[Function], Function]:
             section=section,
             help="Write there instead of to standard output.",
         ),
-        _option("--no-color", is_flag=True, section=section, help="No colour (as with NO_COLOR)."),
+        option("--no-color", is_flag=True, section=section, help="No colour (as with NO_COLOR)."),
     )

@@ -17,12 +17,16 @@ __all__ = [
     "Written",
     "complete_gpu",
     "context",
+    "counts",
+    "latent",
     "lengths",
+    "parameters",
     "seconds",
     "share",
     "size",
     "source_tokens",
     "whole",
+    "window",
 ]
 
 if TYPE_CHECKING:
@@ -42,6 +46,11 @@ _SIZE_UNITS = {
     **{f"{letter}b": 1000**power for power, letter in enumerate("kmgt", 1)},
     **{f"{letter}ib": 1024**power for power, letter in enumerate("kmgt", 1)},
 }
+
+_PARAMETERS = re.compile(r"([0-9][0-9_]{0,15}(?:\.[0-9]{1,9})?) ?([kmbt]?)", re.IGNORECASE)
+_PARAMETER_UNITS = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "t": 10**12}
+_MOST_PARAMETERS = 10**15
+_WINDOW = re.compile(r"([^:]+)(?::([0-9]{1,5})/([0-9]{1,5}))?")
 
 _SHARE = re.compile(r"([0-9]{0,3}(?:\.[0-9]{1,12})?)(%?)")
 _SECONDS = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)s?")
@@ -136,6 +145,37 @@ def share(text: str) -> Fraction:
     if not 0 < exact <= 1:
         raise ValueError(f"{text!r} is not a share such as 0.9, above 0 and up to 1")
     return exact
+
+
+def counts(text: str) -> tuple[int, ...]:
+    """Return whole numbers that have commas between them."""
+    return tuple(whole(word.strip()) for word in text.split(","))
+
+
+def parameters(text: str) -> int:
+    """Return a number of parameters such as `7b` (7 x 10^9) or `350m`."""
+    match = _PARAMETERS.fullmatch(text)
+    units = _PARAMETER_UNITS[match[2].lower()] if match else 0
+    exact = Fraction(match[1].replace("_", "")) * units if match else Fraction()
+    if not 1 <= exact <= _MOST_PARAMETERS:
+        raise ValueError(f"{text!r} is not a number of parameters such as 7b or 350m")
+    return int(exact)
+
+
+def latent(text: str) -> int:
+    """Return the width of a latent vector, written whole (`576`) or in parts (`512+64`)."""
+    return sum(whole(part.strip()) for part in text.split("+"))
+
+
+def window(text: str) -> tuple[int, int, int]:
+    """Return (tokens, layers of a group that have the window, layers of a group).
+
+    `4096` is a window in every layer, `4096:5/6` in 5 of every 6.
+    """
+    match = _WINDOW.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r} is not a window such as 4096, or 4096:5/6 for 5 of 6 layers")
+    return _tokens(match[1].strip(), least=1), int(match[2] or 1), int(match[3] or 1)
 
 
 def seconds(text: str) -> float:

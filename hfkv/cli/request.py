@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from hfkv.core.dtypes import cache_dtype
@@ -11,7 +12,7 @@ from hfkv.core.workload import Deployment, GpuChoice, Workload
 from hfkv.errors import UsageError
 from hfkv.sources.machine import machine_gpus
 
-__all__ = ["workload_of"]
+__all__ = ["hardware_of", "workload_of"]
 
 
 def workload_of(given: Mapping[str, Any]) -> Workload:
@@ -37,13 +38,20 @@ def workload_of(given: Mapping[str, Any]) -> Workload:
     )
 
 
-def _deployment(given: Mapping[str, Any]) -> Deployment:
+def hardware_of(given: Mapping[str, Any]) -> Deployment:
+    """Return the hardware that the options describe, and how it is shared out."""
     return Deployment(
         gpus=tuple(choice for text in given["gpus"] for choice in _choices(text)),
         tensor_parallel_size=given["tensor_parallel_size"],
         pipeline_parallel_size=given["pipeline_parallel_size"],
         utilization=given["utilization"],
         overhead_bytes=given["overhead"],
+    )
+
+
+def _deployment(given: Mapping[str, Any]) -> Deployment:
+    return replace(
+        hardware_of(given),
         engine_version=given["engine_version"],
         max_num_batched_tokens=given["max_num_batched_tokens"],
         max_num_seqs=given["max_num_seqs"],

@@ -15,14 +15,28 @@ from hfkv.core.stores import Grows, Layer, LayerKind, Role
 from hfkv.core.workload import Workload
 from hfkv.errors import UsageError
 
-__all__ = ["Cell", "Step", "Structure", "architecture_of", "calculate", "grid", "ladder"]
+__all__ = [
+    "Cell",
+    "Step",
+    "Structure",
+    "architecture_of",
+    "calculate",
+    "derive",
+    "grid",
+    "ladder",
+    "measured",
+]
 
 _MAX = 10_000_000  # no head count, dim or layer count comes near this
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Structure:
-    """A decoder in numbers. `window` is (tokens, layers of a group that have it, group size)."""
+    """A decoder in numbers. `window` is (tokens, layers of a group that have it, group size).
+
+    A `latent` without `heads` is one vector a layer, and its other dims are not known:
+    `kv_heads` and `head_dim` are then 1 and the vector's own width.
+    """
 
     layers: int
     kv_heads: int
@@ -30,6 +44,12 @@ class Structure:
     heads: int | None = None
     latent: int | None = None
     window: tuple[int, int, int] | None = None
+    hidden: int | None = None
+
+    @property
+    def only_latent(self) -> bool:
+        """Return whether a latent vector is all that is known of a layer."""
+        return self.latent is not None and self.heads is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +72,51 @@ class Step:
     bytes: int
     before: int
     leaves_open: str
+
+
+def derive(
+    *,
+    layers: int,
+    kv_heads: int | None = None,
+    heads: int | None = None,
+    head_dim: int | None = None,
+    hidden: int | None = None,
+    latent: int | None = None,
+    window: tuple[int, int, int] | None = None,
+) -> Structure:
+    """Return the structure that the given numbers determine; raises UsageError.
+
+    Without KV heads every head keeps its own; without a head dim it is hidden / heads.
+    """
+    kv_heads = kv_heads or heads
+    if head_dim is None and hidden and heads:
+        if hidden % heads:
+            raise UsageError(
+                f"a hidden size of {hidden} does not divide into {heads} heads",
+                hint="say how wide a head is with --head-dim",
+                code="structure",
+            )
+        head_dim = hidden // heads
+    if latent is not None and heads is None:
+        kv_heads, head_dim = 1, latent
+    if kv_heads is None or head_dim is None:
+        missing = "how many heads keep keys and values" if head_dim else "how wide a head is"
+        raise UsageError(
+            f"nothing says {missing}",
+            hint="give --kv-heads and --head-dim, or --hidden and --heads, or --mla",
+            code="structure",
+        )
+    return _checked(
+        Structure(
+            layers=layers,
+            kv_heads=kv_heads,
+            head_dim=head_dim,
+            heads=heads,
+            latent=latent,
+            window=window,
+            hidden=hidden,
+        )
+    )
 
 
 def _checked(structure: Structure) -> Structure:
@@ -107,7 +172,7 @@ def architecture_of(structure: Structure) -> Architecture:
         kind="decoder",
         layers=_layers(structure),
         num_hidden_layers=structure.layers,
-        hidden_size=heads * structure.head_dim if heads else None,
+        hidden_size=structure.hidden or (heads * structure.head_dim if heads else None),
         vocab_size=None,
         max_context=None,
         num_attention_heads=heads,
@@ -117,7 +182,7 @@ def architecture_of(structure: Structure) -> Architecture:
         sliding_window=structure.window[0] if structure.window else None,
         attention="MLA" if structure.latent else sharing,
         confidence=Confidence.DECLARED,
-        simple=(structure.layers, kv_heads, structure.head_dim),
+        simple=None if structure.only_latent else (structure.layers, kv_heads, structure.head_dim),
     )
 
 
@@ -147,14 +212,23 @@ def _positive(*numbers: int) -> None:
         raise UsageError("lengths and concurrency must be positive numbers")
 
 
-def _total(structure: Structure, tokens: int, sequences: int, dtype: str) -> int:
-    one = measure(
-        architecture_of(structure),
-        Workload(),
+def measured(
+    arch: Architecture, workload: Workload, *, tokens: int, tp: int = 1, pp: int = 1
+) -> int:
+    """Return the bytes of one sequence on the most loaded rank, in the workload's format."""
+    return measure(
+        arch,
+        workload,
         engine_named("none"),
-        _precision(cache_dtype(dtype)),
+        _precision(cache_dtype(workload.kv_dtype)),
         tokens=tokens,
+        tp=tp,
+        pp=pp,
     )
+
+
+def _total(structure: Structure, tokens: int, sequences: int, dtype: str) -> int:
+    one = measured(architecture_of(structure), Workload(kv_dtype=dtype), tokens=tokens)
     return one * sequences
 
 
@@ -179,9 +253,13 @@ def ladder(structure: Structure, *, tokens: int, sequences: int, dtype: str) -> 
     _positive(tokens, sequences)
     heads = _checked(structure).heads or structure.kv_heads
     bare = replace(structure, heads=heads, kv_heads=heads, latent=None, window=None)
-    rungs: list[tuple[str, Structure, str, str]] = [
-        (f"{heads} KV heads, {dtype}", bare, dtype, "every head keeps keys and values of its own")
-    ]
+    rungs: list[tuple[str, Structure, str, str]] = []
+    if not structure.only_latent:
+        what = f"{heads} KV heads, {dtype}"
+        own = "every head keeps keys and values of its own"
+        rungs.append(
+            (what, bare, dtype, own if structure.heads else "--heads says who shares them")
+        )
     if structure.kv_heads < heads:
         bare = replace(bare, kv_heads=structure.kv_heads)
         what = f"{structure.kv_heads} of {heads} KV heads"

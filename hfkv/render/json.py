@@ -15,7 +15,7 @@ from hfkv.core.snapshots import format_ranges
 from hfkv.core.weights import WeightReport
 from hfkv.render.layers import LayerGroup, group_layers
 
-__all__ = ["inspect_document"]
+__all__ = ["fit_document", "inspect_document", "kv_cache_document"]
 
 
 _FIT_EXTRA = ("name", "memory_source", "overhead_parts", "notes", "kv_bytes_per_gpu")
@@ -30,8 +30,8 @@ def inspect_document(report: Report) -> dict[str, Any]:
         "target": _target(report.files),
         "architecture": _architecture(architecture),
         "weights": _weights(report.weights) if report.weights else None,
-        "kv_cache": _kv_cache(report.kv) if report.kv else None,
-        "fit": [_fit(fit) for fit in report.fit],
+        "kv_cache": kv_cache_document(report.kv) if report.kv else None,
+        "fit": [fit_document(fit) for fit in report.fit],
         "warnings": _plain(report.findings),
         "sources": {reading.field: reading.source for reading in architecture.readings},
     }
@@ -116,7 +116,8 @@ def _quantization(w: WeightReport) -> dict[str, Any] | None:
     return {**scheme, "effective_bits": bits}
 
 
-def _kv_cache(kv: KVReport) -> dict[str, Any]:
+def kv_cache_document(kv: KVReport) -> dict[str, Any]:
+    """Return the cache as it stands in a document."""
     simple = kv.simple_formula
     return {
         "tokens": kv.tokens,
@@ -140,7 +141,7 @@ def _kv_cache(kv: KVReport) -> dict[str, Any]:
     }
 
 
-def _fit(fit: FitReport) -> dict[str, Any]:
+def fit_document(fit: FitReport) -> dict[str, Any]:
     """Return one fit: the contract's keys in its order, then those that explain them."""
     whole = _plain(fit)
     numerator, denominator = whole.pop("utilization")

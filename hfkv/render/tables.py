@@ -4,38 +4,50 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Console, RenderableType
-from rich.table import Table
+from rich.padding import Padding
 from rich.text import Text
 
 from hfkv.render.bars import ASCII
+from hfkv.render.phrases import Verdict
+from hfkv.render.sheet import Sheet
 from hfkv.render.style import Style
 
-__all__ = ["draw", "quiet", "table"]
+__all__ = ["draw", "section", "verdict_line", "widest"]
+
+_MARKS = {
+    Verdict.FITS: ("✔", "bold green"),
+    Verdict.SHORT: ("✘", "bold red"),
+    Verdict.NEEDS: ("●", "bold cyan"),
+    Verdict.UNKNOWN: ("?", "bold yellow"),
+}
 
 # blanks at the end of a line, whether or not a style ends among them
 _BLANKS = re.compile(r"(?: |\x1b\[[0-9;]*m)+$")
 
 
-def table(*columns: str) -> Table:
-    """Return an empty table; a column name that starts with `>` is aligned to the right."""
-    made = Table(box=None, header_style="dim", pad_edge=False, padding=(0, 2, 0, 0))
-    for name in columns:
-        right = name.startswith(">")
-        made.add_column(
-            Text(name.removeprefix(">")),
-            justify="right" if right else "left",
-            no_wrap=right,
-            overflow="fold",
-        )
-    return made
+def section(title: str, blocks: Iterable[RenderableType]) -> Iterator[RenderableType]:
+    """Yield the title and its indented blocks, nothing at all where there are none."""
+    shown = list(blocks)
+    if shown:
+        yield ""
+        yield Text(title, style="bold")
+        yield from (Padding(block, (0, 0, 0, 2)) for block in shown)
 
 
-def quiet(text: str) -> Text:
-    """Return text that stands back."""
-    return Text(text, style="dim")
+def verdict_line(feeling: Verdict, sentence: str) -> Text:
+    """Return the answer with the mark and the colour of how it feels."""
+    mark, style = _MARKS[feeling]
+    return Text(f"{mark} {sentence}", style=style)
+
+
+def widest(variants: Sequence[Sheet], width: int) -> Sheet:
+    """Return the first variant that needs no wrapping at this width, else the last one."""
+    console = Console(width=10_000, file=io.StringIO())
+    fitting = (one for one in variants if console.measure(one).maximum <= width)
+    return next(fitting, variants[-1])
 
 
 def draw(blocks: Iterator[RenderableType], style: Style) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from hfkv.core.kv import Component, KVReport
@@ -13,7 +12,7 @@ from hfkv.core.report import Report
 from hfkv.core.stores import Layer
 from hfkv.render.layers import dims, every, group_layers, heads
 from hfkv.render.phrases import load_phrase, plural
-from hfkv.render.tables import quiet, table
+from hfkv.render.sheet import Sheet, quiet, table
 from hfkv.render.units import clean, dtype, integer, ratio, size
 
 __all__ = ["cache_section"]
@@ -47,7 +46,7 @@ def cache_section(report: Report) -> Iterator[RenderableType]:
     yield from _simple(report, report.kv)
 
 
-def _layers(layers: tuple[Layer, ...]) -> Table:
+def _layers(layers: tuple[Layer, ...]) -> Sheet:
     grid = table(">layers", "kind", ">KV heads", ">head dim", ">window", "which")
     groups = group_layers(layers)
     largest = max(groups, key=lambda group: len(group.indices))
@@ -64,7 +63,7 @@ def _layers(layers: tuple[Layer, ...]) -> Table:
     return grid
 
 
-def _components(report: Report, kv: KVReport) -> Table:
+def _components(report: Report, kv: KVReport) -> Sheet:
     whose = "the longest sequence" if report.workload.seq_lens else "each sequence"
     grid = table(f"{whose} keeps", ">layers", ">entries", "", ">bytes each", ">in all")
     for part in kv.components:

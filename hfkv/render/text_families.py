@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from rich.console import RenderableType
-from rich.table import Table
+from rich.padding import Padding
 from rich.text import Text
 
 from hfkv.core.families.catalogue import FamilyEntry
 from hfkv.render.families import kinds_phrase
 from hfkv.render.phrases import plural
+from hfkv.render.sheet import quiet
 from hfkv.render.style import Style
-from hfkv.render.tables import draw, quiet
+from hfkv.render.tables import draw
 from hfkv.render.units import integer
 
 __all__ = ["families_text"]
@@ -29,17 +30,9 @@ def _blocks(families: Sequence[FamilyEntry]) -> Iterator[RenderableType]:
         name = family.name.partition(",")[0]
         yield Text(name, style="bold").append(f"  {kinds_phrase(family)}", style="not bold")
         types = () if family.model_types == (name,) else (", ".join(family.model_types),)
-        yield _indented(*(Text(line) for line in types), quiet(family.source))
+        lines = Text("\n").join((*(Text(line) for line in types), quiet(family.source)))
+        yield Padding(lines, (0, 0, 0, 2))
     if len(families) > 1:
         known = sum(len(family.model_types) for family in families)
         yield ""
         yield quiet(f"{integer(known)} model types in {plural(len(families), 'row')}")
-
-
-def _indented(*lines: Text) -> Table:
-    grid = Table.grid()
-    grid.add_column(width=2)
-    grid.add_column()
-    for line in lines:
-        grid.add_row("", line)
-    return grid

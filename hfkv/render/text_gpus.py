@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from hfkv.core.gpus import Gpu, usable_memory
 from hfkv.render.gpus import GPU_HEADING, gpu_row
+from hfkv.render.sheet import Sheet, quiet, table
 from hfkv.render.style import Style
-from hfkv.render.tables import draw, quiet, table
+from hfkv.render.tables import draw
 from hfkv.render.units import bandwidth, count, gigabytes, integer, size_or_none
 
 __all__ = ["gpu_text", "gpus_text"]
@@ -55,7 +55,7 @@ def _blocks(gpu: Gpu) -> Iterator[RenderableType]:
         yield quiet(f"sources: {'; '.join(gpu.references)}")
 
 
-def _figures(gpu: Gpu) -> Table:
+def _figures(gpu: Gpu) -> Sheet:
     grid = table("figure", ">", "")
     rows = (
         ("sold as", gigabytes(gpu.memory_bytes), "memory"),

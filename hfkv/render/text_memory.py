@@ -13,7 +13,7 @@ from hfkv.core.kv import KVReport
 from hfkv.core.report import Report
 from hfkv.render.bars import FREE, KV, LEFT, OVERHEAD, WEIGHTS, Part, bar, cells
 from hfkv.render.phrases import gpu_phrase, load_phrase, plural, share
-from hfkv.render.tables import quiet, table
+from hfkv.render.sheet import Sheet, quiet, table
 from hfkv.render.units import clean, dtype, integer, percent, size, size_or_none
 
 __all__ = ["memory_section"]
@@ -64,12 +64,8 @@ def _bar_width(width: int) -> int:
     return min(_BAR_LIMIT, width - 2)
 
 
-def _legend(parts: tuple[Part, ...], whole: int) -> Table:
-    grid = Table.grid(padding=(0, 2, 0, 0))
-    grid.add_column(no_wrap=True)
-    grid.add_column(justify="right", no_wrap=True)
-    grid.add_column(justify="right", no_wrap=True)
-    grid.add_column()
+def _legend(parts: tuple[Part, ...], whole: int) -> Sheet:
+    grid = table("", ">", ">", "")
     for part in parts:
         glyph, colour = part.look
         name = Text(f"{glyph} ", style=colour).append(part.name, style="default")
@@ -136,10 +132,11 @@ def _rest(fit: FitReport, needs: tuple[Part, ...]) -> tuple[Part, ...]:
     if fit.weights_bytes_per_gpu is None:
         free = "for the weights, which are not known"
     budget, memory = fit.budget_bytes, fit.memory_bytes
-    return (
-        Part(name="free", bytes=budget - _total(needs), look=FREE, note=free),
-        Part(name="not used", bytes=max(0, memory - budget), look=LEFT, note="left to the system"),
-    )
+    rest = Part(name="free", bytes=budget - _total(needs), look=FREE, note=free)
+    if budget >= memory:
+        return (rest,)
+    left = Part(name="not used", bytes=memory - budget, look=LEFT, note="left to the system")
+    return rest, left
 
 
 def _total(parts: tuple[Part, ...]) -> int:
@@ -175,7 +172,7 @@ def _longest(report: Report, fit: FitReport) -> Text:
     return text
 
 
-def _ways(fit: FitReport) -> Table:
+def _ways(fit: FitReport) -> Sheet:
     grid = table("ways to fit", ">frees per GPU", "")
     for way in fit.ways_to_fit:
         enough = Text("fits", style="green") if way.fits else Text("not enough", style="dim")
@@ -183,12 +180,12 @@ def _ways(fit: FitReport) -> Table:
     return grid
 
 
-def _many(report: Report, width: int) -> Table:
+def _many(report: Report, width: int) -> Sheet:
     wide = width >= 110
     columns = ["GPU", ">memory", ">weights", ">left for KV", "", ">sequences", ">longest"]
     grid = table(*columns, *(["per GPU"] if wide else []))
     for fit in report.fit:
-        row: list[RenderableType] = [
+        row: list[Text | str] = [
             Text(gpu_phrase(fit), style="dim" if fit.fits is False else "default"),
             size(fit.memory_bytes),
             size_or_none(fit.weights_bytes_per_gpu),

@@ -15,7 +15,7 @@ from hfkv.core.readings import Finding, Reading
 from hfkv.core.report import Report
 from hfkv.core.weights import QuantizationReport, WeightReport
 from hfkv.render.phrases import CONFIDENCE, gpu_phrase, plural, share
-from hfkv.render.tables import quiet, table
+from hfkv.render.sheet import Sheet, quiet, table
 from hfkv.render.units import NOTHING, clean, count, dtype, integer, percent, size
 
 __all__ = ["findings_section", "sources_section"]
@@ -134,7 +134,7 @@ def _beyond_the_file(readings: tuple[Reading, ...]) -> Iterator[str]:
         yield f"{', '.join(fields)} ← {source}"
 
 
-def _readings(readings: tuple[Reading, ...]) -> Table:
+def _readings(readings: tuple[Reading, ...]) -> Sheet:
     grid = table("figure", "value", "path it took")
     for reading in readings:
         grid.add_row(clean(reading.field, 60), _value(reading.value), quiet(clean(reading.source)))
@@ -152,7 +152,7 @@ def _value(value: object) -> str:
     )
 
 
-def _by_dtype(weights: WeightReport) -> Table:
+def _by_dtype(weights: WeightReport) -> Sheet:
     grid = table("stored as", ">tensors", ">elements", ">bytes", ">", ">exactly")
     for name, total in weights.by_dtype.items():
         grid.add_row(
@@ -166,7 +166,7 @@ def _by_dtype(weights: WeightReport) -> Table:
     return grid
 
 
-def _by_role(weights: WeightReport) -> Table:
+def _by_role(weights: WeightReport) -> Sheet:
     grid = table("used for", ">parameters", ">bytes", ">", ">exactly")
     for name, total in weights.by_role.items():
         grid.add_row(
@@ -197,21 +197,18 @@ def _cache(kv: KVReport) -> Iterator[RenderableType]:
 def _pool(fit: FitReport) -> Iterator[RenderableType]:
     """Yield the arithmetic of one GPU, from its memory to the number of sequences."""
     yield Text(f"{gpu_phrase(fit)}, each:")
-    grid = Table.grid(padding=(0, 2, 0, 0))
-    grid.add_column(no_wrap=True)
-    grid.add_column(justify="right", no_wrap=True)
-    grid.add_column(style="dim")
-    grid.add_row("memory", _bytes(fit.memory_bytes), clean(fit.memory_source))
-    grid.add_row("budget", _bytes(fit.budget_bytes), f"memory × {share(fit)}")
+    grid = table("", ">", "")
+    grid.add_row("memory", _bytes(fit.memory_bytes), quiet(clean(fit.memory_source)))
+    grid.add_row("budget", _bytes(fit.budget_bytes), quiet(f"memory × {share(fit)}"))
     if fit.weights_bytes_per_gpu is not None:
         grid.add_row("− weights", _bytes(fit.weights_bytes_per_gpu), "")
     for part in fit.overhead_parts:
-        grid.add_row(f"− {clean(part.name, 60)}", _bytes(part.bytes), "estimated")
+        grid.add_row(f"− {clean(part.name, 60)}", _bytes(part.bytes), quiet("estimated"))
     if not fit.overhead_parts:
-        grid.add_row("− overhead", _bytes(fit.overhead_bytes_per_gpu), "as given")
+        grid.add_row("− overhead", _bytes(fit.overhead_bytes_per_gpu), quiet("as given"))
     grid.add_row("= left for the cache", _bytes(fit.kv_pool_bytes_per_gpu), "")
     each = _bytes(fit.kv_bytes_per_sequence_per_gpu)
-    grid.add_row("÷ one sequence", each, f"= {integer(fit.max_sequences)} sequences")
+    grid.add_row("÷ one sequence", each, quiet(f"= {integer(fit.max_sequences)} sequences"))
     yield grid
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 __all__ = [
     "UNSAFE",
@@ -13,6 +14,7 @@ __all__ = [
     "percent",
     "ratio",
     "size",
+    "sizes",
 ]
 
 NOTHING = "–"  # what stands where there is no figure
@@ -66,6 +68,13 @@ def size(nbytes: int) -> str:
     power = 1024 ** _BINARY.index(unit)
     exact = nbytes % power == 0 and nbytes < 1000 * power
     return f"{nbytes // power if exact and unit in ('KiB', 'MiB') else number} {unit}"
+
+
+def sizes(values: Sequence[int]) -> list[str]:
+    """Return bytes in one unit, the largest that leaves a tenth: figures to be compared."""
+    unit = _scaled(10 * min(values, default=0), 1024, _BINARY)[1]
+    scale = 1024 ** _BINARY.index(unit)
+    return [f"{_three_digits(value, scale)} {unit}" for value in values]
 
 
 def size_or_none(nbytes: int | None) -> str:
