@@ -110,7 +110,7 @@ class HubServer:
         handler = type("Handler", (_Handler,), {"hub": self, "side": side})
         server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         server.daemon_threads = True
-        server.handle_error = lambda *_: None  # type: ignore[method-assign]  a client that left
+        server.handle_error = lambda *_: None  # type: ignore[method-assign]
         threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         return server
 

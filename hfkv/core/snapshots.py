@@ -157,7 +157,7 @@ def _dump_list(items: list[Any]) -> str:
 
 
 def _compact(**fields: Any) -> dict[str, Any]:
-    return {key: value for key, value in fields.items() if value not in (None, {}, "")}
+    return {key: value for key, value in fields.items() if value is not None and value != {}}
 
 
 def _group_to_json(group: TensorGroup) -> dict[str, Any]:

@@ -50,9 +50,10 @@ def load_downloaded(wanted: HubTarget, *, config: dict[str, Any] | None = None) 
 
 def _commit(repo: Path, revision: str) -> str:
     try:
-        return (repo / "refs" / revision).read_text(encoding="utf-8").strip() or revision
+        commit = (repo / "refs" / revision).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError):
         return revision  # a commit needs no reference
+    return commit if commit.isalnum() else revision
 
 
 def _name(wanted: HubTarget) -> str:

@@ -118,7 +118,7 @@ def _from_path(steps: list[str], address: str) -> HubTarget:
 def _hub(repo: str, revision: str | None, file: str | None, written: str) -> HubTarget:
     if (
         not _REPO.fullmatch(repo)
-        or len(repo) > 96
+        or len(repo.rpartition("/")[2]) > 96
         or "--" in repo
         or ".." in repo
         or repo.endswith(".git")
