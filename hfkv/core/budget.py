@@ -1,27 +1,43 @@
-"""What share of a GPU an engine takes, and what it spends on neither weights nor cache.
+"""What share of a GPU an engine takes, and the step it keeps memory ready for.
 
-The share is an engine's documented default. The spending is an estimate: its figures are
-medians of published start-up logs, most of them of vLLM, and it is kept in parts so that a
-person can disagree with one of them.
+vLLM takes a share of the total, SGLang a share of what is free when it starts (its table
+leaves the rest to activations and graphs), TensorRT-LLM a share of what weights and
+overhead leave; llama.cpp, Ollama and transformers know no share. What is spent on neither
+weights nor cache is estimated in `core/overhead.py`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
 from fractions import Fraction
 
 from hfkv.core.architecture import Architecture
+from hfkv.core.engines.llama_cpp import MICRO_BATCH
+from hfkv.core.engines.ollama import batch_for
+from hfkv.core.engines.sglang_share import mem_fraction_static, prefill_size
 from hfkv.core.engines.vllm_options import batch_defaults, parse_version
+from hfkv.core.gpus import table
+from hfkv.core.overhead import GRAPHS_COUNT_FROM, EngineStep, OverheadPart, estimate_overhead
 from hfkv.core.workload import Deployment, GpuChoice
 from hfkv.errors import UsageError
 
-__all__ = ["EngineStep", "OverheadPart", "engine_step", "estimate_overhead", "utilization"]
+__all__ = [
+    "EngineStep",
+    "OverheadPart",
+    "default_share",
+    "engine_step",
+    "estimate_overhead",
+    "room",
+    "utilization",
+]
 
 _MIB = 2**20
+_GIB = 2**30
 
 # Shares of the total that engines take when they are not told. llama.cpp, Ollama and
 # transformers know no share and may fill the card.
-# Source: vLLM 0.19 and 0.20, config/cache.py, `gpu_memory_utilization`.
+# Source: vLLM 0.19 and 0.20, config/cache.py, `gpu_memory_utilization`; TensorRT-LLM,
+# `free_gpu_memory_fraction`.
 _UTILIZATION = {
     "vllm": Fraction(92, 100),
     "llama.cpp": Fraction(1),
@@ -29,40 +45,31 @@ _UTILIZATION = {
     "transformers": Fraction(1),
 }
 _USUAL_UTILIZATION = Fraction(90, 100)
-_VLLM_CHANGED = (0, 20)  # the share grew, and graphs came out of it
 
 # Tokens an engine computes in one step (chunked prefill, micro-batch) by default.
-_BATCHED_TOKENS = {"sglang": 8192, "trtllm": 8192, "llama.cpp": 512, "ollama": 512}
+_BATCHED_TOKENS = {"trtllm": 8192, "llama.cpp": MICRO_BATCH}
 _USUAL_BATCHED_TOKENS = 2048
 _MAX_NUM_SEQS = 1024
 
-_CAPTURES_GRAPHS = ("none", "vllm", "sglang", "trtllm")
+# Before vLLM 0.8 a prompt was computed whole, unless the context was longer than this.
+# Source: vLLM 0.6.3 and 0.7.3, engine/arg_utils.py, `enable_chunked_prefill`.
+_WHOLE_PROMPTS_BEFORE = (0, 8)
+_WHOLE_UP_TO = 32_768
+_OLD_CHUNK, _OLD_SEQS = 512, 256
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OverheadPart:
-    """One estimated part of what is neither weights nor cache, in bytes per GPU."""
-
-    name: str
-    bytes: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineStep:
-    """What an engine keeps memory ready for: tokens computed and sequences sampled at once."""
-
-    batched_tokens: int
-    max_num_seqs: int
-
-
-def utilization(deployment: Deployment, engine: str) -> Fraction:
-    """Return the share of a GPU that may be taken: stated, else the engine's default.
+def utilization(
+    deployment: Deployment, engine: str, *, default: Fraction | None = None
+) -> Fraction:
+    """Return the share of a GPU that may be taken: stated, else `default`, else the usual one.
 
     Raises UsageError for a share that is not one.
     """
     share = deployment.utilization
     if share is None:
-        if engine == "vllm" and not _vllm_changed(deployment.engine_version):
+        if default is not None:
+            return default
+        if engine == "vllm" and parse_version(deployment.engine_version) < GRAPHS_COUNT_FROM:
             return _USUAL_UTILIZATION
         return _UTILIZATION.get(engine, _USUAL_UTILIZATION)
     if not 0 < share <= 1:
@@ -74,76 +81,74 @@ def utilization(deployment: Deployment, engine: str) -> Fraction:
     return share
 
 
-def engine_step(deployment: Deployment, engine: str, gpu: GpuChoice, sequences: int) -> EngineStep:
+def default_share(
+    architecture: Architecture, deployment: Deployment, engine: str, gpu: GpuChoice, *, ranks: int
+) -> Fraction | None:
+    """Return the share that depends on the GPU and the model (SGLang's), None for others."""
+    if engine != "sglang":
+        return None
+    return mem_fraction_static(
+        _listed(gpu),
+        tp=ranks,
+        latent=architecture.attention == "MLA",
+        chunk=deployment.max_num_batched_tokens,
+        seqs=deployment.max_num_seqs,
+        towers=architecture.text_model_type != architecture.model_type,
+    )
+
+
+def _listed(gpu: GpuChoice) -> int:
+    """Return the MiB that nvidia-smi lists: seen, else what the framework sees and the gap.
+
+    The gap is 450 MiB on small cards, 600 MiB up to 96 GiB and 0.4 % above: 37 cards of which
+    both totals were seen differ by at most 330 MiB from that.
+    """
+    row = next((row for row in table() if row.slug == gpu.slug), None)
+    if row is not None and row.driver_bytes is not None:
+        return row.driver_bytes // _MIB
+    size = gpu.memory_bytes
+    if gpu.memory_source == "framework total":
+        size += 450 * _MIB if size <= 24 * _GIB else max(600 * _MIB, size // 250)
+    return size // _MIB
+
+
+def engine_step(
+    deployment: Deployment, engine: str, gpu: GpuChoice, sequences: int, *, tokens: int = 0
+) -> EngineStep:
     """Return the step an engine is started for: stated, else its default.
 
     vLLM's server defaults depend on the device's memory and name; other engines are taken
-    to be started for the sequences that were asked for.
+    to be started for the sequences that were asked for. `tokens` is the context.
     Source: vLLM 0.32, engine/arg_utils.py, `get_batch_defaults`.
     """
+    seqs = min(sequences, _MAX_NUM_SEQS)
     if engine == "vllm":
-        tokens, seqs = batch_defaults(gpu)
+        batched, seqs = _vllm_step(deployment, gpu, tokens)
+    elif engine == "sglang":
+        batched = prefill_size(_listed(gpu))
+    elif engine == "ollama":
+        batched = batch_for(tokens)
     else:
-        tokens = _BATCHED_TOKENS.get(engine, _USUAL_BATCHED_TOKENS)
-        seqs = min(sequences, _MAX_NUM_SEQS)
+        batched = _BATCHED_TOKENS.get(engine, _USUAL_BATCHED_TOKENS)
     return EngineStep(
-        batched_tokens=deployment.max_num_batched_tokens or tokens,
+        batched_tokens=deployment.max_num_batched_tokens or batched,
         max_num_seqs=deployment.max_num_seqs or seqs,
     )
 
 
-def estimate_overhead(
-    architecture: Architecture,
-    step: EngineStep,
-    gpu: GpuChoice,
-    *,
-    engine: str,
-    version: str | None,
-    budget: int,
-    ranks: int,
-) -> tuple[OverheadPart, ...]:
-    """Estimate what one GPU spends besides weights and cache, part by part.
+def _vllm_step(deployment: Deployment, gpu: GpuChoice, tokens: int) -> tuple[int, int]:
+    if parse_version(deployment.engine_version) >= _WHOLE_PROMPTS_BEFORE:
+        return batch_defaults(gpu)
+    whole = max(tokens, _USUAL_BATCHED_TOKENS) if tokens <= _WHOLE_UP_TO else _OLD_CHUNK
+    return whole, _OLD_SEQS
 
-    `budget` is the engine's share in bytes. Parts that come to nothing are left out.
+
+def room(engine: str, *, memory: int, share: Fraction, overhead: int, weights: int) -> int:
+    """Return the bytes that are left for the cache; negative where it does not fit.
+
+    TensorRT-LLM takes its share of what is left, the others of what there is.
     """
-    # The device's context is made before the share is counted, and normally fits beside it.
-    context = max(0, 512 * _MIB - (gpu.memory_bytes - budget))
-    parts = (
-        OverheadPart(name="device context", bytes=context),
-        OverheadPart(name="libraries", bytes=256 * _MIB),
-        OverheadPart(name="communication", bytes=_communication(gpu.memory_bytes, ranks)),
-        OverheadPart(name="activation peak", bytes=_activation_peak(architecture, step)),
-        OverheadPart(name="captured graphs", bytes=_graphs(engine, version, step)),
-    )
-    return tuple(part for part in parts if part.bytes)
-
-
-def _activation_peak(architecture: Architecture, step: EngineStep) -> int:
-    """Return the larger of one layer's and the sampler's working memory, and 154 MiB.
-
-    A layer holds about twelve hidden-sized 16-bit vectors per token; the sampler 14.5 bytes
-    per vocabulary entry and sequence (15 models under vLLM 0.19, within 0.2 GiB). They are
-    not alive at the same time.
-    """
-    layer = step.batched_tokens * (architecture.hidden_size or 0) * 12 * 2
-    sampler = step.max_num_seqs * (architecture.vocab_size or 0) * 29 // 2
-    return 154 * _MIB + max(layer, sampler)
-
-
-def _communication(memory: int, ranks: int) -> int:
-    """Return the buffers between GPUs: 1.8 GiB on an H100, about 0.3 GiB on a T4."""
-    return min(memory // 44, 1843 * _MIB) if ranks > 1 else 0
-
-
-def _graphs(engine: str, version: str | None, step: EngineStep) -> int:
-    """Return the pool of captured graphs; it grows with the batch sizes that are captured.
-
-    Before 0.20 vLLM took it from outside its share.
-    """
-    if engine not in _CAPTURES_GRAPHS or (engine == "vllm" and not _vllm_changed(version)):
-        return 0
-    return (512 if step.max_num_seqs <= 256 else 922) * _MIB
-
-
-def _vllm_changed(version: str | None) -> bool:
-    return parse_version(version) >= _VLLM_CHANGED
+    if engine != "trtllm":
+        return math.floor(memory * share) - overhead - weights
+    left = memory - overhead - weights
+    return math.floor(left * share) if left > 0 else left

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from hfkv.core.architecture import Architecture
 from hfkv.core.balance import Balance, Case, Measure, balance_of, largest_context
 from hfkv.core.budget import OverheadPart
+from hfkv.core.engines.ollama import context_for
+from hfkv.core.engines.registry import engine_named
 from hfkv.core.kv import KVReport
 from hfkv.core.ways import WayToFit, ways_to_fit
 from hfkv.core.weights import WeightReport
@@ -28,6 +30,11 @@ class FitReport:
     is more; `max_tokens` in the whole pool at the asked context. `short_by_bytes` is 0 when
     it fits. `overhead_parts` is empty when the user stated the overhead. `kv_bytes_per_gpu`
     is what everything that was asked for takes, each sequence at its own length.
+
+    Overhead is an estimate: `verdict` is "fits" where that holds at its highest, "fits
+    tightly" where it holds at the likely figure or only at the lowest, else "does not fit";
+    "unknown" without weights. `fits` and `short_by_bytes` go by the likely figure. The range
+    of the pool also allows for a total above the lowest that was seen of such a card.
 
     Without known weights `weights_bytes_per_gpu` is None, the pool is what is left before
     weights, and `fits` is None unless the cache alone is too large.
@@ -56,6 +63,11 @@ class FitReport:
     ways_to_fit: tuple[WayToFit, ...] = ()
     notes: tuple[str, ...] = ()
     kv_bytes_per_gpu: int = 0
+    verdict: str = "unknown"
+    overhead_low_bytes: int = 0
+    overhead_high_bytes: int = 0
+    kv_pool_low_bytes_per_gpu: int = 0
+    kv_pool_high_bytes_per_gpu: int = 0
 
 
 def fit(
@@ -75,7 +87,7 @@ def fit(
     """
     case = Case(
         architecture=architecture,
-        weights=weights.loaded_bytes if weights else None,
+        weights=_loaded(weights, workload.engine) if weights else None,
         workload=workload,
         tokens=kv.tokens,
         sequences=kv.sequences,
@@ -112,9 +124,33 @@ def fit(
         ),
         simple_formula_max_sequences=_simple_sequences(case, kv, pool, balance),
         ways_to_fit=() if fits else ways_to_fit(case, balance),
-        notes=tuple(_notes(choice, balance)),
+        notes=tuple(_notes(case, balance)),
         kv_bytes_per_gpu=balance.needed,
+        verdict=_verdict(balance),
+        overhead_low_bytes=balance.overhead_low,
+        overhead_high_bytes=balance.overhead_high,
+        kv_pool_low_bytes_per_gpu=max(0, balance.least_room),
+        kv_pool_high_bytes_per_gpu=max(0, balance.most_room),
     )
+
+
+def _loaded(weights: WeightReport, engine: str) -> int:
+    """Return the weights on the GPUs; llama.cpp leaves the input embedding with the host.
+
+    A tied table is in both places. Source: llama.cpp 0c1e57098, src/llama-model.cpp.
+    """
+    table = weights.by_role.get("embedding")
+    if table is None or weights.tied_embeddings or not engine_named(engine).embeds_on_host:
+        return weights.loaded_bytes
+    return weights.loaded_bytes - table.bytes
+
+
+def _verdict(balance: Balance) -> str:
+    if balance.most_room < balance.needed:
+        return "does not fit"
+    if balance.weights is None:
+        return "unknown"
+    return "fits" if balance.least_room >= balance.needed else "fits tightly"
 
 
 def _max_sequences(pool: int, balance: Balance) -> int:
@@ -142,8 +178,9 @@ def _simple_sequences(case: Case, kv: KVReport, pool: int, balance: Balance) -> 
     return pool // rank if rank else None
 
 
-def _notes(choice: GpuChoice, balance: Balance) -> Iterator[str]:
-    """Say which figures are weaker than they look."""
+def _notes(case: Case, balance: Balance) -> Iterator[str]:
+    """Say which figures are weaker than they look, and what the engine would do by itself."""
+    choice, engine = case.choice, case.workload.engine
     if balance.weights is None:
         yield "the weights are not known: the pool is what is left before them"
     if balance.tp * balance.pp > 1 and balance.weights:
@@ -152,3 +189,8 @@ def _notes(choice: GpuChoice, balance: Balance) -> Iterator[str]:
         yield f"memory is the {choice.memory_source}: the framework's own total was not seen"
     if balance.per_sequence == 0:
         yield "a sequence takes no cache: memory does not limit their number"
+    if engine == "trtllm":
+        yield "TensorRT-LLM takes its share of what weights and overhead leave, not of the total"
+    if engine == "ollama":
+        served = context_for(choice.memory_bytes * choice.count)
+        yield f"without num_ctx Ollama serves {served:,} tokens on so much memory"

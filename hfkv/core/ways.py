@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from hfkv.core.balance import Balance, Case, balance_of, largest_context
+from hfkv.core.engines.registry import engine_named
 from hfkv.core.gpus import Gpu, parse_gpu, table, usable_memory
 from hfkv.core.parallel import tensor_parallel_sizes
 
@@ -43,7 +44,8 @@ def ways_to_fit(case: Case, before: Balance) -> tuple[WayToFit, ...]:
 
 
 def _changes(case: Case, before: Balance) -> Iterator[tuple[str, Case]]:
-    yield "--kv-dtype fp8", replace(case, workload=replace(case.workload, kv_dtype="fp8"))
+    small = engine_named(case.workload.engine).small_dtype
+    yield f"--kv-dtype {small}", replace(case, workload=replace(case.workload, kv_dtype=small))
     if not case.workload.seq_lens:  # real lengths are not ours to change
         yield from _shorter(case, before)
         yield from _fewer(case, before)

@@ -69,7 +69,8 @@ class Engine:
     engines cast it to 16 bit). `cache_dtype` is the format of the cache where the user
     names none (None: what the checkpoint declares, else its compute dtype); `cache_dtypes`
     are the formats there are (empty: not known), `small_dtype` the one of 8 bits.
-    `splits_layers` says that several GPUs share the layers, not the heads. `per_gpu` reports
+    `splits_layers` says that several GPUs share the layers, not the heads, `embeds_on_host`
+    that the input embedding stays with the host. `per_gpu` reports
     one sequence of so many tokens on one rank, where blocks, reserves and padding make that
     more than the sum of its stores.
     """
@@ -84,4 +85,5 @@ class Engine:
     cache_dtypes: tuple[str, ...] = ()
     small_dtype: str = "fp8"
     splits_layers: bool = False
+    embeds_on_host: bool = False
     per_gpu: Callable[[Architecture, Workload, Formats, int], PerGpu] | None = None

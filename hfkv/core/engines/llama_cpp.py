@@ -152,4 +152,5 @@ LLAMA_CPP = Engine(
     cache_dtypes=CACHE_DTYPES,
     small_dtype="q8_0",
     splits_layers=True,
+    embeds_on_host=True,
 )
