@@ -549,6 +549,25 @@ def test_proxy_from_the_environment(hub: HubServer, monkeypatch: pytest.MonkeyPa
     assert hub.seen[0].path == "http://hub.test/x"
 
 
+def test_proxy_that_leads_nowhere(hub: HubServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proxy that does not understand CONNECT: the Hub, which is none."""
+    monkeypatch.setenv("HTTPS_PROXY", hub.endpoint)
+    with Client("https://hub.test", token=None, timeout=5, connections=1) as client:
+        error = failure(client, "https://hub.test/x")
+    assert error.message == "the proxy does not lead to hub.test"
+    assert error.hint == "check HTTPS_PROXY and NO_PROXY"
+
+
+@pytest.mark.parametrize("name", ["REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"])
+def test_folder_of_certificates(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Certificates may come from a folder as well; this one has none that helps."""
+    monkeypatch.setenv(name, str(tmp_path))
+    with responses.RequestsMock() as mock:
+        mock.get("https://hub.test/a", body=b"x")
+        with Client("https://hub.test", token=None, timeout=5, connections=1) as client:
+            assert client.fetch("https://hub.test/a").body == b"x"
+
+
 def test_certificates_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """A CA bundle that is not there is the user's to mend."""
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", "/nowhere/ca.pem")

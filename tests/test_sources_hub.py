@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from hfkv.errors import (
     UsageError,
 )
 from hfkv.sources import load
+from hfkv.sources.http import Client
 
 CONFIG = {"model_type": "llama", "num_hidden_layers": 2}
 ONE = weights(("model.layers.0.w", "BF16", (4, 8), 64), ("model.layers.1.w", "BF16", (4, 8), 64))
@@ -520,6 +523,19 @@ def test_gated_without_access(hub_server: HubServer, token: str | None) -> None:
     ]
 
 
+def test_gated_and_the_token_is_not_known(hub_server: HubServer) -> None:
+    """The Hub answers 401 for a token it does not know, and 403 for one without access."""
+    hub_server.add("org/gated", GATED, gated="auto")
+    headers = {"X-Error-Code": "GatedRepo"}
+    hub_server.fault("/resolve/", "status", status=401, headers=headers)
+    assert [(p.message, p.hint) for p in load("org/gated", token=VALID).problems] == [
+        (
+            "org/gated is gated, and the token from --token was not accepted",
+            "it may have expired or been revoked: run `hf auth login`",
+        )
+    ]
+
+
 def test_gated_with_a_config_from_elsewhere(hub_server: HubServer, tmp_path: Path) -> None:
     """`--config FILE` gives a gated model a cache size, its weights from the metadata."""
     hub_server.add("org/gated", GATED, gated="auto", info=PUBLIC)
@@ -637,8 +653,8 @@ ANSWERS: dict[str, tuple[dict[str, Any], type[HfkvError], str]] = {
         "org/one: the Hub does not understand the request: Invalid rev",
     ),
     "teapot": ({"status": 418}, UnreadableError, "{host} answers 418"),
-    "error body that is no object": (
-        {"status": 400, "body": b"[[["},
+    "error body that is no JSON": (
+        {"status": 400, "body": b"{[["},
         UsageError,
         "org/one: the Hub does not understand the request: no reason given",
     ),
@@ -655,6 +671,53 @@ def test_other_answers(hub_server: HubServer, case: str) -> None:
         load("org/one")
     host = hub_server.endpoint.removeprefix("http://")
     assert caught.value.message == message.format(host=host)
+
+
+def test_errors_that_last(hub_server: HubServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that keeps failing is named, and its status too."""
+    monkeypatch.setattr("hfkv.sources.http.random.uniform", lambda *_: 0.001)
+    hub_server.add("org/one", GATED)
+    hub_server.fault("config.json", "status", status=503)
+    with pytest.raises(UnreadableError) as caught:
+        load("org/one")
+    host = hub_server.endpoint.removeprefix("http://")
+    assert caught.value.message == f"{host} answers 503, and trying again did not help"
+    assert caught.value.hint == "see https://status.huggingface.co, or use --offline"
+
+
+def test_file_shorter_than_listed(hub_server: HubServer) -> None:
+    """A CDN that has fewer bytes than the Hub lists answers 416."""
+    hub_server.add("org/one", {**GATED, "model.safetensors": sized_header(40_000)})
+    hub_server.fault("safetensors", "status", side="cdn", ranged="=32768-", status=416)
+    with pytest.raises(MalformedError) as caught:
+        load("org/one")
+    assert caught.value.message == "model.safetensors: the file is shorter than its header says"
+
+
+@pytest.mark.parametrize("match", ["/api/models", "model.safetensors"])
+def test_deadline_of_the_whole_run(hub_server: HubServer, match: str) -> None:
+    """However many requests hang, the run ends when it was told to."""
+    hub_server.add("org/one", GATED)
+    hub_server.fault(match, "hang")
+    started = time.monotonic()
+    with pytest.raises(UnreadableError) as caught:
+        load("org/one", timeout=0.5)
+    assert caught.value.code == "timeout"
+    assert time.monotonic() - started < 2
+
+
+def test_deadline_even_where_nothing_can_be_interrupted(
+    hub_server: HubServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name that takes for ever to resolve does not keep the run from ending."""
+    hub_server.add("org/one", GATED)
+    stuck = threading.Event()
+    monkeypatch.setattr(Client, "fetch", lambda *_, **__: stuck.wait(20))
+    with pytest.raises(UnreadableError) as caught:
+        load("org/one", timeout=0.2)
+    stuck.set()
+    assert caught.value.message == f"no complete answer from {hub_server.endpoint} within 0.2 s"
+    assert caught.value.hint == "try again, or give it longer with --timeout SECONDS"
 
 
 @pytest.mark.parametrize("match", ["/api/models", "config.json"])

@@ -340,6 +340,10 @@ def test_permission_denied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(UnreadableError) as caught:
         load(str(folder))
     assert caught.value.message == f"{folder}: permission denied"
+    monkeypatch.setattr(Path, "is_dir", refuse)
+    with pytest.raises(UnreadableError) as caught:
+        load(str(folder))
+    assert caught.value.message == f"{folder}: permission denied"
 
 
 # --- writing a snapshot -----------------------------------------------------------------------

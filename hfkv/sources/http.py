@@ -125,7 +125,9 @@ class Client:
         UnreadableError when there is no answer, or one of more than `limit` bytes.
         """
         ask = _Ask(url, start, stop, limit)
-        for attempt in range(1, _TRIES + 1):
+        attempt = 0
+        while True:
+            attempt += 1
             try:
                 answer = self._follow(ask)
             except _BrokenError as broken:
@@ -136,7 +138,6 @@ class Client:
                 return answer
             if not self._wait(attempt, retry_after(answer.headers)):
                 return answer
-        raise AssertionError
 
     def _wait(self, attempt: int, asked: float | None) -> bool:
         """Sleep before another try; return False when there is no time for it."""
