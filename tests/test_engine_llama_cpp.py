@@ -9,9 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from engine_cases import llama, mib, published, sized
+from engine_cases import files_of, llama, mib, published, sized
 
 from hfkv.core.engines.llama_cpp import window_cells
+from hfkv.core.gpus import parse_gpu
+from hfkv.core.report import analyze
+from hfkv.core.workload import Deployment, Workload
 from hfkv.errors import UsageError
 
 KV = "keys and values"
@@ -224,3 +227,15 @@ def test_fp8_is_no_cache_type_of_llama_cpp() -> None:
     assert error.value.hint == (
         "it has float16, bfloat16, float32, q8_0, q5_1, q5_0, q4_1, q4_0, iq4_nl"
     )
+
+
+def test_several_gpus_share_the_layers() -> None:
+    """On two cards each has two of the four layers; a rank holds what it needs and padding."""
+    work = Workload(
+        context=8000, engine="llama.cpp", deployment=Deployment(gpus=parse_gpu("2xrtx3090"))
+    )
+    kv = analyze(files_of(llama()), work).kv
+    assert kv is not None
+    assert kv.per_gpu.ideal_bytes_per_sequence == 8000 * 2 * 2 * 2 * 64 * 2
+    assert kv.per_gpu.admission_bytes_per_sequence == 8192 * 2 * 2 * 2 * 64 * 2
+    assert kv.per_gpu.steady_bytes_per_sequence == kv.per_gpu.admission_bytes_per_sequence

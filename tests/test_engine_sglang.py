@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from engine_cases import llama, mib, published, sized
+from engine_cases import MIB, files_of, llama, mib, published, sized
 
+from hfkv.core.engines.engine import PerGpu
+from hfkv.core.gpus import parse_gpu
+from hfkv.core.report import analyze
+from hfkv.core.workload import Deployment, Workload
 from hfkv.errors import UsageError
 
 KV = "keys and values"
@@ -47,6 +51,7 @@ def test_gemma_4_31b_keeps_window_tokens_for_four_fifths() -> None:
     config = llama(
         model_type="gemma4_text",
         num_hidden_layers=60,
+        num_attention_heads=32,
         num_key_value_heads=16,
         head_dim=256,
         num_global_key_value_heads=4,
@@ -119,3 +124,43 @@ def test_a_format_sglang_does_not_have_is_refused() -> None:
         sized("sglang", llama(), 4096, kv_dtype="q8_0")
     assert str(error.value) == "sglang keeps no cache in q8_0"
     assert error.value.hint == "it has bfloat16, float16, fp8, fp8_e4m3, fp8_e5m2, nvfp4"
+
+
+def test_a_hybrid_is_admitted_by_the_fuller_of_two_pools() -> None:
+    """Tokens get 10/19 of the memory and states 9/19: at 4,096 tokens the states decide.
+
+    On each of two ranks a token takes 16,384 bytes, a state 24 MiB and half of 1.125 MiB.
+    """
+    config = published("masidyai--qwen3.5-9b-masidy")
+    state = 3 * (24 * MIB + 24 * 4096 * 3 * 2)
+    for tokens, admitted in (
+        (4096, -(-state * 19 // 9)),
+        (131_072, 131_072 * 16_384 * 19 // 10 + 1),
+    ):
+        work = Workload(
+            context=tokens,
+            engine="sglang",
+            deployment=Deployment(gpus=parse_gpu("2xrtx3090")),
+        )
+        kv = analyze(files_of(config), work).kv
+        assert kv is not None
+        assert kv.per_gpu.admission_bytes_per_sequence == admitted
+        assert kv.per_gpu.steady_bytes_per_sequence == tokens * 16_384 + state
+        assert kv.per_gpu.ideal_bytes_per_sequence == tokens * 16_384 + state // 3
+
+
+def test_ranks_share_heads_and_stages_layers() -> None:
+    """Four layers of 2 KV heads on 2 x 2 GPUs: one head of two layers on each."""
+    work = Workload(
+        context=1000,
+        engine="sglang",
+        deployment=Deployment(gpus=parse_gpu("4xrtx3090"), pipeline_parallel_size=2),
+    )
+    kv = analyze(files_of(llama()), work).kv
+    assert kv is not None
+    size = 1000 * 2 * 2 * 64 * 2
+    assert kv.per_gpu == PerGpu(
+        ideal_bytes_per_sequence=size,
+        admission_bytes_per_sequence=size,
+        steady_bytes_per_sequence=size,
+    )

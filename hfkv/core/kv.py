@@ -8,14 +8,15 @@ from fractions import Fraction
 
 from hfkv.core.architecture import Architecture
 from hfkv.core.engines.engine import Engine, PerGpu
+from hfkv.core.engines.registry import engine_named
 from hfkv.core.engines.stages import pipeline_stages
 from hfkv.core.precision import Precision
 from hfkv.core.simple import SimpleFormula, simple_formula
 from hfkv.core.stores import Fixed, Grows, Role, Store
-from hfkv.core.workload import Workload
+from hfkv.core.workload import Deployment, Workload
 from hfkv.errors import UnsupportedError
 
-__all__ = ["Component", "KVReport", "PerGpu", "layer_bytes", "measure", "size_cache"]
+__all__ = ["Component", "KVReport", "PerGpu", "layer_bytes", "measure", "per_rank", "size_cache"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +140,37 @@ def measure(
         alike = Counter(store for i in stage for store in stores[i])
         loads.append(sum(n * sizer.size(store, tokens, tp) for store, n in alike.items()))
     return max(loads, default=0)
+
+
+def per_rank(
+    arch: Architecture, workload: Workload, engine: Engine, precision: Precision, *, tokens: int
+) -> PerGpu:
+    """Report one sequence of `tokens` on the fullest rank of the (first) deployment.
+
+    Engines that reserve more than they hold have a report of their own. Raises
+    UnsupportedError for a model, UsageError for a plan that such an engine refuses.
+    """
+    if engine.per_gpu is not None:
+        return engine.per_gpu(arch, workload, precision, tokens)
+    tp, pp = _plan(workload.deployment, engine, len(arch.layers))
+    needed, held = (
+        measure(arch, workload, one, precision, tokens=tokens, tp=tp, pp=pp)
+        for one in (engine_named("none"), engine)
+    )
+    return PerGpu(
+        ideal_bytes_per_sequence=needed,
+        admission_bytes_per_sequence=held,
+        steady_bytes_per_sequence=held,
+    )
+
+
+def _plan(deployment: Deployment, engine: Engine, layers: int) -> tuple[int, int]:
+    """Return the ranks that share the heads, and the stages that share the layers."""
+    tp, pp = deployment.tensor_parallel_size, max(1, deployment.pipeline_parallel_size)
+    count = deployment.gpus[0].count if deployment.gpus else 1
+    if engine.splits_layers and tp is None and pp == 1:
+        return 1, min(count, max(1, layers))
+    return max(1, tp or count // pp), pp
 
 
 _NAMES = {

@@ -12,7 +12,7 @@ from hfkv.core.evidence import Evidence, witness
 from hfkv.core.files import ModelFiles
 from hfkv.core.findings import Facts, find
 from hfkv.core.fit import FitReport, fit
-from hfkv.core.kv import KVReport, measure, size_cache
+from hfkv.core.kv import KVReport, measure, per_rank, size_cache
 from hfkv.core.precision import Precision, choose_precision
 from hfkv.core.quantization import Scheme, read_scheme
 from hfkv.core.readings import Confidence, Finding
@@ -124,7 +124,7 @@ def _cache(
         return arch, None
     tokens = max(work.seq_lens, default=0) or work.context or arch.max_context or _ASSUMED_CONTEXT
     try:
-        one = engine.per_gpu(arch, work, precision, tokens) if engine.per_gpu else None
+        one = per_rank(arch, work, engine, precision, tokens=tokens)
         return arch, size_cache(arch, work, engine, precision, tokens=tokens, per_gpu=one)
     except UnsupportedError as error:
         doubts = (*arch.doubts, error.message, *((error.hint,) if error.hint else ()))

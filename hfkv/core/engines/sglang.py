@@ -10,7 +10,8 @@ from dataclasses import replace
 
 from hfkv.core.architecture import Architecture
 from hfkv.core.dtypes import DType
-from hfkv.core.engines.engine import Engine, text_type
+from hfkv.core.engines.engine import Engine, Formats, PerGpu, entries, text_type
+from hfkv.core.engines.stages import pipeline_stages
 from hfkv.core.stores import Fixed, Grows, Layer, LayerKind, Role, Store
 from hfkv.core.workload import Workload
 
@@ -146,11 +147,60 @@ def _pack(layer: Layer, stores: tuple[Store, ...], cache: DType) -> tuple[Store,
     )
 
 
+def _per_gpu(arch: Architecture, workload: Workload, formats: Formats, tokens: int) -> PerGpu:
+    """Report one sequence of `tokens` on one rank: its need, its share of the pools, its load.
+
+    A hybrid's memory is first split between tokens and states, 10 to 9: whichever pool a
+    sequence takes more of decides how many there may be.
+    """
+    deployment = workload.deployment
+    count = deployment.gpus[0].count if deployment.gpus else 1
+    pp = max(1, deployment.pipeline_parallel_size)
+    tp = max(1, deployment.tensor_parallel_size or count // pp)
+    source = (arch.source_tokens if workload.source_tokens is None else workload.source_tokens) or 0
+
+    def size(store: Store, slots: int) -> int:
+        elements = store.elements
+        if store.heads is not None:
+            elements = elements // store.heads * -(-store.heads // tp)
+        return formats.of(store).size(elements) * slots
+
+    def length(store: Store) -> int:
+        return source if store.role is Role.CROSS else tokens
+
+    found = []
+    for stage in pipeline_stages(len(arch.layers), pp):
+        layers = [(i, arch.layers[i]) for i in stage]
+        kept = [s for i, x in layers for s in _pack(x, _adapt(arch, i, x), formats.cache)]
+        states = [s for s in kept if isinstance(s, Fixed) and s.heads]
+        others = [s for s in kept if s not in states]
+        cache = sum(size(s, _slots(s, length(s), workload)) for s in others)
+        state = sum(size(s, _STATES) for s in states)
+        found.append(
+            PerGpu(
+                ideal_bytes_per_sequence=sum(
+                    size(s, entries(s, length(s), workload)) for _, x in layers for s in x.stores
+                ),
+                admission_bytes_per_sequence=_of_pools(cache, state),
+                steady_bytes_per_sequence=cache + state,
+            )
+        )
+    return max(found, key=lambda rank: rank.admission_bytes_per_sequence)
+
+
+def _of_pools(cache: int, state: int) -> int:
+    """Return the memory for both pools in which a sequence finds room (ratio r = 0.9)."""
+    if not state:
+        return cache
+    return max(-(-cache * 19 // 10), -(-state * 19 // 9))
+
+
 SGLANG = Engine(
     name="sglang",
     adapt=_adapt,
     pack=_pack,
     slots=_slots,
     period=_V4_ROWS_EVERY * 10,
+    per_gpu=_per_gpu,
     cache_dtypes=("bfloat16", "float16", *_FP8, "nvfp4"),
 )
