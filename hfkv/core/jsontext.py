@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -15,17 +16,29 @@ __all__ = ["MAX_DEPTH", "depth", "gc_paused", "parse", "parse_object"]
 # Real configs nest 7 deep at most; this keeps every recursive reader after us safe.
 MAX_DEPTH = 100
 
+_LOCK = threading.Lock()
+_PAUSES: list[str] = []
+
 
 @contextmanager
 def gc_paused() -> Iterator[None]:
-    """Pause the garbage collector: it doubles the time that json needs for many small objects."""
-    was_on = gc.isenabled()
-    gc.disable()
+    """Pause the garbage collector: it doubles the time that json needs for many small objects.
+
+    Threads may pause it at the same time; it goes on when the last of them is done.
+    """
+    with _LOCK:
+        if not _PAUSES and gc.isenabled():
+            _PAUSES.append("was on")
+        _PAUSES.append("held")
+        gc.disable()
     try:
         yield
     finally:
-        if was_on:
-            gc.enable()
+        with _LOCK:
+            _PAUSES.pop()
+            if _PAUSES == ["was on"]:
+                _PAUSES.clear()
+                gc.enable()
 
 
 def depth(value: Any) -> int:
