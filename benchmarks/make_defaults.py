@@ -39,7 +39,9 @@ _KEEP = re.compile(
     re.VERBOSE,
 )
 _PARTS = ("text_config", "thinker_config", "decoder", "decoder_config", "language_config")
-_MEANT_FOR_ALIAS = re.compile(r"layers|heads|hidden_size|head_dim|window|kernel|max_position|expert")
+_MEANT_FOR_ALIAS = re.compile(
+    r"layers|heads|hidden_size|head_dim|window|kernel|max_position|expert"
+)
 
 
 def _keep(values: dict[str, Any]) -> dict[str, Any]:
@@ -62,6 +64,8 @@ def _pattern(effective: dict[str, Any]) -> Any:
 
 def _entry(raw: dict[str, Any]) -> dict[str, Any]:
     entry: dict[str, Any] = {"class": raw["_class"]}
+    if raw.get("_architectures"):
+        entry["models"] = raw["_architectures"]
     keys = _keep(raw) | {
         key: value for key, value in _keep(raw.get("_legacy_keys", {})).items() if value is not None
     }

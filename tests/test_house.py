@@ -20,7 +20,7 @@ ORDER = (
     ("core.dtypes", "core.stores"),
     ("core.files", "core.readings", "core.workload"),
     ("core.config", "core.gpus", "core.jsontext", "core.templates"),
-    ("core.descend", "core.headers", "core.kinds"),
+    ("core.descend", "core.standing", "core.headers", "core.kinds"),
     ("core.roles",),
     ("core.manifest", "core.patterns", "core.quantization", "core.snapshots"),
     ("core.families",),

@@ -111,13 +111,13 @@ def test_contradictions_are_not_guessed_away() -> None:
     """A list of another length than the layer count is told, not cut."""
     with pytest.raises(UnsupportedError) as error:
         letters(layer_types=["full_attention"] * 3, num_hidden_layers=4)
-    assert str(error.value) == "config.json: layer_types: layer_types has 3 entries for 4 layers"
+    assert str(error.value) == "config.json: layer_types: has 3 entries for 4 layers"
 
 
-@pytest.mark.parametrize("count", [10**9, 10_001])
+@pytest.mark.parametrize("count", [10**9, 1_001])
 def test_a_billion_layers_are_refused_at_once(count: int) -> None:
-    """No model has more than 10,000 layers."""
-    with pytest.raises(MalformedError, match="no model has more than 10000"):
+    """No model has more than 1,000 layers."""
+    with pytest.raises(MalformedError, match="no model has more than 1000"):
         layer_count(Config({"num_hidden_layers": count}))
 
 
@@ -128,7 +128,7 @@ def test_a_billion_layers_are_refused_at_once(count: int) -> None:
         ({"layer_types": [1], "num_hidden_layers": 1}, "expected layer type names"),
         ({"hybrid_override_pattern": "M?", "num_hidden_layers": 2}, "unknown layer letter"),
         ({"hybrid_override_pattern": "M", "num_hidden_layers": 2}, "has 1 letters for 2 layers"),
-        ({"attn_type_list": [1], "num_hidden_layers": 2}, "has 1 entries for 2 layers"),
+        ({"attn_type_list": [1], "num_hidden_layers": 2}, "does not say 0 or 1 for each of 2 layers"),
     ],
 )
 def test_nonsense_has_a_sentence(config: dict[str, Any], error: str) -> None:

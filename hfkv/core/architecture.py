@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +13,7 @@ from hfkv.core.families.family import Family, read_layers
 from hfkv.core.families.registry import family_of
 from hfkv.core.files import ModelFiles
 from hfkv.core.readings import Confidence, Reading
+from hfkv.core.standing import Standing, class_name, encodes, likeness, standing_of
 from hfkv.core.stores import Fixed, Grows, Layer, LayerKind, Role
 from hfkv.errors import MalformedError, UnsupportedError
 
@@ -80,19 +80,6 @@ class Architecture:
     unread: tuple[str, ...] = ()
 
 
-# Keys that, unread in an unknown model type, may mean memory the generic reading missed.
-_SUSPICIOUS = re.compile(
-    r"mamba|ssm|(^|_)state(_|$)|conv_kernel|conv1d|multi_query|recurr|v_head_dim|kv_lora|linear_attn"
-    r"|lightning|retention|rwkv|hybrid|sliding|window|index_topk|attn_type|attention_type"
-    r"|layer_pattern|kv_shar|cla_share|cross_layer|chunk_size|local_attention|block_types"
-    r"|global_attn|attn_layer"
-)
-# … except these, which never change a cache.
-_HARMLESS = frozenset({"chunk_size_feed_forward", "output_hidden_states", "initializer_range"})
-
-_ENCODER_HEADS = ("ForMaskedLM", "ForQuestionAnswering", "ForImageClassification")
-
-
 def read_architecture(files: ModelFiles) -> Architecture:
     """Read the architecture from config.json; never raises UnsupportedError.
 
@@ -104,6 +91,10 @@ def read_architecture(files: ModelFiles) -> Architecture:
         return _unknown("there is no config.json to read", Config({}), None)
     root = Config(files.config, log=Log())
     text = decoder_part(root)
+    like = likeness(root) if text.path == "" and not _is_known(text) else None
+    if like is not None:
+        root = Config(files.config, model_type=like, log=Log())
+        text = decoder_part(root)
     family = family_of(text.model_type)
     if family is not None and family.aliases:
         text = text.spelled(family.aliases)
@@ -111,43 +102,37 @@ def read_architecture(files: ModelFiles) -> Architecture:
         layers = _layers(root, text, family)
     except UnsupportedError as error:
         return _unknown(str(error), root, text, hint=error.hint)
-    return _known(root, text, family, layers)
+    standing = standing_of(root, text, known=_is_known(text), like=like)
+    return _known(root, text, family, layers, standing)
+
+
+def _is_known(text: Config) -> bool:
+    return family_of(text.model_type) is not None or text.model_type in known_model_types()
 
 
 def _layers(root: Config, text: Config, family: Family | None) -> tuple[Layer, ...]:
     if root.model_type in CROSSING:
         return add_cross(text, family)
-    if family is None and text.model_type not in known_model_types() and _encodes(root):
+    if not _is_known(text) and encodes(root):
         return (Layer(kind=LayerKind.NONE),) * (text.positive("num_hidden_layers") or 1)
     return read_layers(text, family)
 
 
-def _encodes(root: Config) -> bool:
-    name = _class_name(root) or ""
-    return name.endswith(_ENCODER_HEADS)
-
-
-def _class_name(root: Config) -> str | None:
-    names = root.values.get("architectures")
-    if isinstance(names, list) and names and isinstance(names[0], str):
-        return names[0]
-    return None
-
-
 def _known(
-    root: Config, text: Config, family: Family | None, layers: tuple[Layer, ...]
+    root: Config,
+    text: Config,
+    family: Family | None,
+    layers: tuple[Layer, ...],
+    standing: Standing,
 ) -> Architecture:
     stores = [layer.attention for layer in layers if layer.attention]
     crossing = any(s.role is Role.CROSS for layer in layers for s in layer.stores)
-    known = family is not None or text.model_type in known_model_types()
-    unread = () if known else _unread(text)
-    confidence = Confidence.DECLARED if known else Confidence.INFERRED
     dtype, dtype_source = _compute_dtype(root, text)
     latent = bool(stores) and all(s.role is Role.LATENT for s in stores)
     return Architecture(
-        class_name=_class_name(root),
-        model_type=root.model_type,
-        family=family.name if family else (text.model_type if known else None),
+        class_name=class_name(root),
+        model_type=_stated_type(root),
+        family=family.name if family else (text.model_type if _is_known(text) else None),
         kind=_kind(family, layers, crossing=crossing),
         layers=layers,
         num_hidden_layers=len(layers),
@@ -162,8 +147,8 @@ def _known(
         v_head_dim=text.positive("v_head_dim") if latent else _same({s.value for s in stores}),
         sliding_window=_same({s.window for s in stores if s.window and not s.chunked}),
         attention=_attention_name(layers),
-        confidence=Confidence.DOUBTFUL if unread else confidence,
-        doubts=_doubts(text, unread, known=known),
+        confidence=standing.confidence,
+        doubts=standing.doubts,
         experts=_experts(text),
         compute_dtype=dtype,
         compute_dtype_source=dtype_source,
@@ -177,10 +162,15 @@ def _known(
         expanded_head_dim=_expanded_head_dim(text) if latent else None,
         stated_window=_stated_window(text),
         remote_code=isinstance(root.values.get("auto_map"), dict)
-        and root.model_type not in known_model_types(),
+        and _stated_type(root) not in known_model_types(),
         readings=tuple(text.log.readings.values()),
-        unread=unread,
+        unread=standing.unread,
     )
+
+
+def _stated_type(root: Config) -> str | None:
+    value = root.values.get("model_type")
+    return value if isinstance(value, str) else None
 
 
 def _stated_window(text: Config) -> int | None:
@@ -288,38 +278,13 @@ def _simple(text: Config, layers: int) -> tuple[int, int, int] | None:
     return (count, kv_heads, dim) if kv_heads and dim else None
 
 
-def _unread(text: Config) -> tuple[str, ...]:
-    """Return keys of an unknown model type that look like memory and that nobody read."""
-    found = []
-    switched_off = text.values.get("use_sliding_window") is False
-    for key, value in text.values.items():
-        if value in (None, False, 0) or isinstance(value, dict) or key in _HARMLESS:
-            continue
-        if switched_off and "window" in key:
-            continue
-        if text.path + key not in text.log.seen and _SUSPICIOUS.search(key):
-            found.append(text.path + key)
-    return tuple(sorted(found)[:20])
-
-
-def _doubts(text: Config, unread: tuple[str, ...], *, known: bool) -> tuple[str, ...]:
-    if known:
-        return ()
-    name = text.model_type or "without a name"
-    first = f"model_type {name:.60} is unknown; it was read as ordinary attention"
-    if not unread:
-        return (first,)
-    keys = ", ".join(f"{key:.60}" for key in unread[:5])
-    return (first, f"these keys look like memory and were not understood: {keys}")
-
-
 def _unknown(
     reason: str, root: Config, text: Config | None, *, hint: str | None = None
 ) -> Architecture:
     part = text or root
     return Architecture(
-        class_name=_class_name(root),
-        model_type=root.model_type,
+        class_name=class_name(root),
+        model_type=_stated_type(root),
         family=None,
         kind="other",
         layers=(),

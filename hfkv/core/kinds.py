@@ -53,10 +53,17 @@ def key_value_heads(cfg: Config) -> int:
         return found or 1
     if cfg.raw("multi_query_attention") is False:
         return heads(cfg)
-    found = cfg.positive("num_key_value_heads")
+    found, total = cfg.positive("num_key_value_heads"), heads(cfg)
     if found is None:
-        found = heads(cfg)
-        cfg.note("num_key_value_heads", found, "num_attention_heads")
+        cfg.note("num_key_value_heads", total, "num_attention_heads")
+        return total
+    if total % found:
+        raise UnsupportedError(
+            f"{total} heads do not divide into {found} KV heads",
+            where=cfg.where("num_key_value_heads"),
+            hint="one of the two is wrong; supply a corrected config with --config FILE",
+            code="contradiction",
+        )
     return found
 
 
@@ -177,11 +184,18 @@ def mamba2(cfg: Config) -> Layer:
 
 def _mamba2_head_dim(cfg: Config, count: int) -> int:
     """Return the head width: stated, or ("auto") the inner width divided by the heads."""
-    raw = cfg.raw("mamba_head_dim")
-    if raw is not None and raw != "auto":
-        return cfg.need("mamba_head_dim")
-    inner = cfg.positive("mamba_d_ssm") or cfg.need("mamba_expand") * cfg.need("hidden_size")
-    return inner // count
+    raw, stated = cfg.raw("mamba_head_dim"), cfg.positive("mamba_d_ssm")
+    if raw is None or raw == "auto":
+        inner = stated or cfg.need("mamba_expand") * cfg.need("hidden_size")
+        return inner // count
+    dim = cfg.need("mamba_head_dim")
+    if cfg.given("mamba_d_ssm") and stated != count * dim:
+        raise UnsupportedError(
+            f"{stated} is not {count} heads of {dim}",
+            where=cfg.where("mamba_d_ssm"),
+            code="contradiction",
+        )
+    return dim
 
 
 def gated_delta(cfg: Config) -> Layer:

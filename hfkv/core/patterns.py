@@ -41,7 +41,7 @@ HYBRID = "hybrid"
 NONE = "none"
 
 # The deepest public model has about 200 layers; this refuses nonsense before it costs time.
-MAX_LAYERS = 10_000
+MAX_LAYERS = 1_000
 
 # Older and remote-code spellings. Source: transformers 5.24 configuration_utils.py.
 _NAMES = {
@@ -107,10 +107,22 @@ def every(
 
 
 def from_indexes(
-    indexes: list[int], *, count: int, special: str = FULL, other: str = LINEAR
+    indexes: list[int],
+    *,
+    count: int,
+    where: str,
+    special: str = FULL,
+    other: str = LINEAR,
 ) -> list[str]:
-    """Return `count` names where the listed (0-based) layers are special."""
+    """Return `count` names where the listed (0-based) layers are special.
+
+    Raises UnsupportedError for an index that no layer has.
+    """
     chosen = set(indexes)
+    if chosen and not 0 <= min(chosen) <= max(chosen) < count:
+        raise UnsupportedError(
+            f"lists layer {max(chosen)} of {count}", where=where, code="contradiction"
+        )
     return [special if i in chosen else other for i in range(count)]
 
 
@@ -124,7 +136,7 @@ def listed(cfg: Config, count: int) -> list[str] | None:
         raise MalformedError("expected a list of layer types", where=where)
     if len(values) != count:
         raise UnsupportedError(
-            f"layer_types has {len(values)} entries for {count} layers",
+            f"has {len(values)} entries for {count} layers",
             where=where,
             hint="one of the two is wrong; supply a corrected config with --config FILE",
             code="contradiction",
@@ -186,23 +198,23 @@ def by_type_codes(cfg: Config, count: int) -> list[str] | None:
     codes = cfg.counts("attn_type_list")
     if codes is None:
         return None
-    if len(codes) < count:
+    if len(codes) < count or not set(codes) <= {0, 1}:
         raise UnsupportedError(
-            f"has {len(codes)} entries for {count} layers", where=cfg.where("attn_type_list")
+            f"does not say 0 or 1 for each of {count} layers", where=cfg.where("attn_type_list")
         )
     return [FULL if code else LINEAR for code in codes[:count]]
 
 
 def by_full_indexes(cfg: Config, count: int) -> list[str] | None:
     """Read `full_attn_idxs` (LFM2): the listed layers are attention, the others convolutions."""
-    indexes = cfg.counts("full_attn_idxs")
-    return None if indexes is None else from_indexes(indexes, count=count, other=CONV)
+    indexes, where = cfg.counts("full_attn_idxs"), cfg.where("full_attn_idxs")
+    return None if indexes is None else from_indexes(indexes, count=count, where=where, other=CONV)
 
 
 def by_attention_indexes(cfg: Config, count: int) -> list[str] | None:
     """Read `attn_layer_indices` (Bamba): the listed layers are attention, the others Mamba."""
-    indexes = cfg.counts("attn_layer_indices")
-    return None if indexes is None else from_indexes(indexes, count=count)
+    indexes, where = cfg.counts("attn_layer_indices"), cfg.where("attn_layer_indices")
+    return None if indexes is None else from_indexes(indexes, count=count, where=where)
 
 
 def by_linear_config(cfg: Config, count: int) -> list[str] | None:
@@ -211,7 +223,8 @@ def by_linear_config(cfg: Config, count: int) -> list[str] | None:
     indexes = part.counts("full_attn_layers") if part else None
     if indexes is None:
         return None
-    return from_indexes([i - 1 for i in indexes], count=count)
+    where = cfg.where("linear_attn_config.full_attn_layers")
+    return from_indexes([i - 1 for i in indexes], count=count, where=where)
 
 
 _IN_FILE: tuple[Reader, ...] = (

@@ -139,8 +139,14 @@ def _share_last(cfg: Config, layers: list[Layer]) -> list[Layer]:
     count = cfg.count("num_kv_shared_layers") or 0
     if not count:
         return layers
-    keep = max(len(layers) - count, 0)
-    return layers[:keep] + [kinds.shared()] * (len(layers) - keep)
+    if count >= len(layers):
+        raise UnsupportedError(
+            f"{count} of {len(layers)} layers cannot all share a cache that none keeps",
+            where=cfg.where("num_kv_shared_layers"),
+            code="contradiction",
+        )
+    keep = len(layers) - count
+    return layers[:keep] + [kinds.shared()] * count
 
 
 def read_layers(cfg: Config, family: Family | None) -> tuple[Layer, ...]:

@@ -52,9 +52,7 @@ def _nemotron_nas(cfg: Config) -> tuple[Layer, ...]:
 
     Source: nvidia/Llama-3_3-Nemotron-Super-49B-v1 configuration_decilm.py.
     """
-    blocks = cfg.items("block_configs")
-    if not blocks:
-        return plain_layers(cfg)
+    blocks = cfg.items("block_configs") or []
     if len(blocks) != layer_count(cfg):
         raise UnsupportedError(
             f"has {len(blocks)} entries for {layer_count(cfg)} layers",
@@ -163,6 +161,17 @@ def _unlimited_ocr(cfg: Config) -> tuple[Layer, ...]:
     return plain_layers(cfg)
 
 
+def _hunyuan(cfg: Config, name: str) -> Layer:
+    """Hunyuan-Large: with `use_cla`, each group of layers reads its first layer's cache.
+
+    Source: Hunyuan-Large report (arXiv 2411.02265), cross-layer attention.
+    """
+    factor = cfg.positive("cla_share_factor") or 1
+    if cfg.flag("use_cla") and (cfg.layer or 0) % factor:
+        return kinds.shared()
+    return generic_layer(cfg, name)
+
+
 def _dense(cfg: Config) -> tuple[Layer, ...]:
     names = layer_names(cfg)
     return tuple(generic_layer(cfg.at(i), name) for i, name in enumerate(names))
@@ -217,6 +226,13 @@ IRREGULAR: tuple[Family, ...] = (
         whole=_unlimited_ocr,
     ),
     Family(
+        name="hunyuan",
+        model_types=("hunyuan",),
+        source="tencent/Tencent-Hunyuan-Large modeling_hunyuan.py; arXiv 2411.02265",
+        layer=_hunyuan,
+        layer_kinds=(LayerKind.FULL, LayerKind.SHARED),
+    ),
+    Family(
         name="remote-code dense",
         model_types=(
             "baichuan",
@@ -224,7 +240,6 @@ IRREGULAR: tuple[Family, ...] = (
             "chatglm",
             "deepseek",
             "exaone4_5_text",
-            "hunyuan",
             "internlm",
             "internlm2",
             "kimi_k2",

@@ -74,9 +74,14 @@ def _indexer_type(cfg: Config, *, offset: int) -> str:
     pattern spells it with F and S. Source: transformers 5.24 configuration_glm_moe_dsa.py.
     """
     layer = cfg.layer or 0
-    listed = cfg.entry("indexer_types")
-    if isinstance(listed, str):
-        return listed
+    types = cfg.items("indexer_types")
+    if types is not None:
+        listed = cfg.entry("indexer_types")
+        if listed not in ("full", "shared"):
+            raise UnsupportedError(
+                f"does not say full or shared for layer {layer}", where=cfg.where("indexer_types")
+            )
+        return str(listed)
     pattern: Any = cfg.raw("index_topk_pattern")
     if isinstance(pattern, (str, list)) and pattern:
         letter = pattern[layer] if layer < len(pattern) else "F"
@@ -275,7 +280,7 @@ LATENT: tuple[Family, ...] = (
     ),
     Family(
         name="longcat_flash",
-        model_types=("longcat_flash",),
+        model_types=("longcat_flash", "longcat_flash_ngram"),
         source=_HF.format("configuration_longcat_flash.py"),
         whole=_longcat,
     ),

@@ -89,7 +89,8 @@ def _zamba2_names(cfg: Config, count: int) -> list[str] | None:
     """Zamba2: `hybrid_layer_ids` lists the layers that call a shared attention block."""
     indexes = cfg.counts("hybrid_layer_ids")
     if indexes is not None:
-        return from_indexes(indexes, count=count, special=HYBRID)
+        where = cfg.where("hybrid_layer_ids")
+        return from_indexes(indexes, count=count, where=where, special=HYBRID)
     if class_pattern(cfg, count) is None:
         raise UnsupportedError(
             f"nothing states which of the {count} layers have attention",
@@ -102,6 +103,17 @@ def _zamba2_names(cfg: Config, count: int) -> list[str] | None:
 def _zamba2(cfg: Config, name: str) -> Layer:
     mixer = kinds.mamba2(cfg)
     return _both(_zamba_attention(cfg), mixer) if name == HYBRID else mixer
+
+
+def _minimax_names(cfg: Config, _count: int) -> list[str] | None:
+    """MiniMax's own files list `attn_type_list`; without it nothing says which layers are full."""
+    if cfg.model_type == "minimax":
+        return None
+    raise UnsupportedError(
+        "nothing states which layers have full attention",
+        where=cfg.where("attn_type_list"),
+        code="missing-key",
+    )
 
 
 def _lightning(cfg: Config, name: str) -> Layer:
@@ -261,6 +273,7 @@ RECURRENT: tuple[Family, ...] = (
         name="minimax",
         model_types=("minimax", "minimax_m1", "minimax_text_01"),
         source=_HF.format("modeling_minimax.py"),
+        names=_minimax_names,
         layer=_lightning,
     ),
     Family(
