@@ -6,7 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hub_client import DATA, TOKEN
 from hub_server import HubServer
+
+from hfkv.sources.http import Client
 
 
 @pytest.fixture(autouse=True)
@@ -45,3 +48,18 @@ def hub_server(_running_hub: HubServer, monkeypatch: pytest.MonkeyPatch) -> HubS
     _running_hub.reset()
     monkeypatch.setenv("HF_ENDPOINT", _running_hub.endpoint)
     return _running_hub
+
+
+@pytest.fixture
+def hub(hub_server: HubServer, monkeypatch: pytest.MonkeyPatch) -> HubServer:
+    """Serve one small and one large file; waits between tries are cut short."""
+    hub_server.add("o/n", {"a.json": b'{"a": 1}', "w.safetensors": DATA})
+    monkeypatch.setattr("hfkv.sources.http.random.uniform", lambda *_: 0.01)
+    return hub_server
+
+
+@pytest.fixture
+def client(hub: HubServer) -> Iterator[Client]:
+    """Return a client of that Hub with a token and ten seconds."""
+    with Client(hub.endpoint, token=TOKEN, timeout=10, connections=4) as made:
+        yield made

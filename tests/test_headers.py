@@ -10,22 +10,14 @@ import numpy as np
 import pytest
 import safetensors
 import safetensors.numpy
+from header_bytes import HUGE, A, encode, sized, stray
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hfkv.core.dtypes import SAFETENSORS_BITS
 from hfkv.core.files import HeaderInfo, Problem, TensorGroup
 from hfkv.core.headers import bytes_needed, parse_shard
-from hfkv.core.templates import merge_groups, template
 from hfkv.errors import MalformedError
-
-A = '"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}'
-
-
-def encode(header: str | bytes, data: int = 4) -> bytes:
-    """Return a file with this header and so many bytes of data."""
-    raw = header.encode() if isinstance(header, str) else header
-    return struct.pack("<Q", len(raw)) + raw + b"\0" * data
 
 
 def ours_accepts(raw: bytes) -> bool:
@@ -46,18 +38,6 @@ def safetensors_accepts(raw: bytes) -> bool:
     return True
 
 
-def stray(text: str) -> str:
-    """Return a header whose tensor has a field that nobody reads."""
-    return '{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4],"x":' + text + "}}"
-
-
-def sized(dtype: str, shape: str, end: int) -> bytes:
-    """Return a file with one tensor whose offsets give it `end` bytes."""
-    header = f'{{"a":{{"dtype":"{dtype}","shape":{shape},"data_offsets":[0,{end}]}}}}'
-    return encode(header, end)
-
-
-HUGE = str(2**63 - 1)
 TABLE = {
     "plain": encode("{" + A + "}"),
     "no bytes": b"",
@@ -174,6 +154,8 @@ def test_table_holds_both_verdicts() -> None:
 
 
 NUMBERS = st.sampled_from([0, 1, 2, 3, 4, 8, -1, 1.0, True, None, "1", 2**64 - 1, 2**64])
+
+
 TENSORS = st.fixed_dictionaries(
     {"dtype": st.sampled_from(["F32", "F16", "F4", "BF16", None, 3])},
     optional={
@@ -227,80 +209,6 @@ def test_same_verdict_on_drawn_files(raw: bytes) -> None:
 def test_any_bytes_are_read_or_refused(raw: bytes) -> None:
     """Arbitrary bytes never raise anything but MalformedError, and never pass by accident."""
     assert ours_accepts(raw) == safetensors_accepts(raw)
-
-
-MESSAGES = {
-    b"": (0, "x: empty (0 bytes): not a safetensors file"),
-    b"abc": (3, "x: only 3 bytes long: not a safetensors file"),
-    struct.pack("<Q", 2**63): (
-        100,
-        "x: its header claims 9,223,372,036,854,775,808 bytes, and safetensors allows 100,000,000",
-    ),
-    b"version https://git-lfs.github.com/spec/v1\n": (
-        130,
-        "x: a Git LFS pointer, not the file itself",
-    ),
-    struct.pack("<Q", 93): (
-        100,
-        "x: its header claims 93 bytes, and the whole file has 100",
-    ),
-    struct.pack("<Q", 92) + b"{}": (
-        100,
-        "x: its header claims 92 bytes, and only 10 bytes could be read",
-    ),
-    encode(b'{"\xff":1}', 0): (15, "x: its header is not UTF-8 text (byte 10)"),
-    encode("{,}", 0): (
-        11,
-        (
-            "x: its header is not valid JSON (Expecting property name enclosed in double quotes "
-            "at character 1)"
-        ),
-    ),
-    encode("[]", 0): (10, "x: its header is not a JSON object"),
-    encode(stray("NaN")): (
-        len(encode(stray("NaN"))),
-        "x: its header has a number that is none",
-    ),
-    encode('{"a":[1,2]}', 0): (
-        19,
-        "x: tensor 'a' has no proper dtype, shape and data_offsets",
-    ),
-    encode("{" + A.replace("[0,4]", "[2,6]") + "}"): (
-        66,
-        "x: tensor 'a' lies at bytes 2 to 6, and the one before it ends at 0",
-    ),
-    sized("F16", "[3]", 4): (
-        66,
-        "x: tensor 'a' (F16, shape [3]) takes 6 bytes, and its offsets give it 4",
-    ),
-    sized("F4", "[3]", 2): (63, "x: tensor 'a' does not fill whole bytes (F4)"),
-    sized("F32", f"[{HUGE},3]", 4): (
-        86,
-        "x: tensor 'a' has more elements than 64 bits count",
-    ),
-    encode("{" + A + "}"): (
-        1_000_066,
-        "x: its tensors fill 4 bytes, and the file holds 1,000,004",
-    ),
-}
-
-
-@pytest.mark.parametrize(("raw", "size", "message"), [(r, *rest) for r, rest in MESSAGES.items()])
-def test_refusal_says_what_is_wrong(raw: bytes, size: int, message: str) -> None:
-    """Each kind of damage has one sentence that names the file and the figures."""
-    with pytest.raises(MalformedError) as caught:
-        parse_shard(raw, file_size=size, path="x")
-    assert caught.value.message == message
-
-
-def test_name_from_outside_cannot_drive_the_terminal() -> None:
-    """A hostile tensor name is shown escaped and shortened."""
-    name = "\\u001b[31m" + "n" * 200
-    with pytest.raises(MalformedError) as caught:
-        parse_shard(encode(f'{{"{name}":0}}', 0), file_size=None, path="x")
-    assert caught.value.message == (
-        "x: tensor '\\x1b[31m" + "n" * 72 + "...' has no proper dtype, shape and data_offsets"
-    )
 
 
 @pytest.mark.parametrize(("have", "need"), [(0, 8), (7, 8), (8, 62), (40, 62), (62, 62), (66, 62)])
@@ -373,59 +281,3 @@ def test_large_metadata_is_dropped() -> None:
     """Training logs that some tools hide in __metadata__ are not carried along."""
     raw = encode('{"__metadata__":{"log":"' + "x" * 5000 + '"},' + A + "}")
     assert parse_shard(raw, file_size=len(raw), path="x").info.metadata == {}
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        (
-            "model.layers.3.mlp.experts.17.w1.weight",
-            ("model.layers.{}.mlp.experts.{}.w1.weight", 3),
-        ),
-        ("h.0.attn.bias", ("h.{}.attn.bias", 0)),
-        ("0.weight", ("{}.weight", 0)),
-        ("blocks.007", ("blocks.{}", 7)),
-        ("conv1.weight", ("conv1.weight", None)),
-        ("a.1234567890.b", ("a.1234567890.b", None)),
-        ("a.٣.b", ("a.٣.b", None)),
-        ("", ("", None)),
-        ("..", ("..", None)),
-    ],
-)
-def test_template(name: str, expected: tuple[str, int | None]) -> None:
-    """Only whole components of ASCII digits become placeholders; the first is the layer."""
-    assert template(name) == expected
-
-
-@settings(max_examples=200, deadline=None)
-@given(
-    st.lists(
-        st.lists(
-            st.sampled_from(["a", "w1", "w2", "{}", "a{}", "0", "1", "12", "007", "²"]), min_size=1
-        ).map(".".join),
-        unique=True,
-    )
-)
-def test_grouping_is_the_sum_of_templates(names: list[str]) -> None:
-    """Collapsing a whole file gives what naming each tensor alone would give."""
-    header = {n: {"dtype": "U8", "shape": [0], "data_offsets": [0, 0]} for n in names}
-    shard = parse_shard(encode(json.dumps(header), 0), file_size=None, path="x")
-    counted: dict[str, int] = {}
-    layers: dict[str, set[int]] = {}
-    for name in names:
-        pattern, first = template(name)
-        counted[pattern] = counted.get(pattern, 0) + 1
-        layers.setdefault(pattern, set()).update([] if first is None else [first])
-    assert {g.name: g.count for g in shard.groups} == counted
-    assert {g.name: set(g.layers) for g in shard.groups} == layers
-
-
-def test_shards_merge_by_template() -> None:
-    """The layers of one template that lie in two files become one group, sorted."""
-    first = TensorGroup(name="l.{}.w", dtype="F16", shape=(2,), nbytes=4, count=2, layers=(2, 3))
-    second = TensorGroup(name="l.{}.w", dtype="F16", shape=(2,), nbytes=4, count=1, layers=(0,))
-    other = TensorGroup(name="l.{}.w", dtype="F32", shape=(2,), nbytes=8, count=1, layers=(1,))
-    assert merge_groups([(first, other), (second,)]) == (
-        TensorGroup(name="l.{}.w", dtype="F16", shape=(2,), nbytes=4, count=3, layers=(0, 2, 3)),
-        other,
-    )
