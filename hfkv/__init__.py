@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hfkv.core.architecture import Architecture
+    from hfkv.core.comparison import Comparison
     from hfkv.core.files import ModelFiles
     from hfkv.core.fit import FitReport
     from hfkv.core.kv import KVReport
@@ -33,6 +34,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Architecture",
+    "Comparison",
     "Confidence",
     "Deployment",
     "Finding",
@@ -49,6 +51,7 @@ __all__ = [
     "WeightReport",
     "Workload",
     "analyze",
+    "compare",
     "inspect",
     "load",
     "save_snapshot",
@@ -56,6 +59,7 @@ __all__ = [
 
 _HOMES = {
     "hfkv.core.architecture": ("Architecture",),
+    "hfkv.core.comparison": ("Comparison",),
     "hfkv.core.files": ("ModelFiles",),
     "hfkv.core.fit": ("FitReport",),
     "hfkv.core.kv": ("KVReport",),
@@ -96,19 +100,16 @@ def inspect(
     keyword here (parallel sizes, utilization, overhead …) is in the `Deployment` of the
     `Workload` that `analyze` takes.
     """
-    from hfkv.core.gpus import parse_gpu  # noqa: PLC0415  nothing is loaded before it is used
-    from hfkv.core.report import analyze  # noqa: PLC0415
-    from hfkv.core.workload import Deployment, Workload  # noqa: PLC0415
+    from hfkv.core.report import analyze  # noqa: PLC0415  nothing is loaded before it is used
     from hfkv.sources import load  # noqa: PLC0415
 
-    wanted = (gpu,) if isinstance(gpu, str) else tuple(gpu)
-    workload = Workload(
+    work = _workload(
+        gpu=gpu,
         context=context,
         sequences=sequences,
-        seq_lens=tuple(seq_lens),
+        seq_lens=seq_lens,
         kv_dtype=kv_dtype,
         engine=engine,
-        deployment=Deployment(gpus=tuple(one for text in wanted for one in parse_gpu(text))),
     )
     files = load(
         target,
@@ -118,7 +119,66 @@ def inspect(
         timeout=timeout,
         config_path=config,
     )
-    return analyze(files, workload)
+    return analyze(files, work)
+
+
+def compare(
+    targets: Sequence[str],
+    *,
+    gpu: str | Sequence[str] = (),
+    context: int | None = None,
+    sequences: int = 1,
+    seq_lens: Sequence[int] = (),
+    kv_dtype: str = "auto",
+    engine: str = "none",
+    sort: str | None = None,
+    token: str | None = None,
+    offline: bool = False,
+    timeout: float = 60.0,
+) -> Comparison:
+    """Read several models and answer for each, as `hfkv compare` does.
+
+    A model that cannot be read has an `error` in its row where others have a `report`.
+    """
+    from functools import partial  # noqa: PLC0415  nothing is loaded before it is used
+
+    from hfkv.core.comparison import compare_models  # noqa: PLC0415
+    from hfkv.sources import load  # noqa: PLC0415
+    from hfkv.sources.several import load_several  # noqa: PLC0415
+
+    work = _workload(
+        gpu=gpu,
+        context=context,
+        sequences=sequences,
+        seq_lens=seq_lens,
+        kv_dtype=kv_dtype,
+        engine=engine,
+    )
+    one = partial(load, token=token, offline=offline, timeout=timeout)
+    return compare_models(targets, load_several(targets, one), work, sort=sort)
+
+
+def _workload(
+    *,
+    gpu: str | Sequence[str],
+    context: int | None,
+    sequences: int,
+    seq_lens: Sequence[int],
+    kv_dtype: str,
+    engine: str,
+) -> Workload:
+    from hfkv.core.gpus import parse_gpu  # noqa: PLC0415
+    from hfkv.core.workload import Deployment, Workload  # noqa: PLC0415
+
+    wanted = (gpu,) if isinstance(gpu, str) else tuple(gpu)
+    return Workload(
+        context=context,
+        sequences=sequences,
+        seq_lens=tuple(seq_lens),
+        kv_dtype=kv_dtype,
+        engine=engine,
+        deployment=Deployment(gpus=tuple(one for text in wanted for one in parse_gpu(text))),
+    )
 
 
 def __getattr__(name: str) -> object:

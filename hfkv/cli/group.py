@@ -27,6 +27,9 @@ class Entry(NamedTuple):
 
 COMMANDS: dict[str, Entry] = {
     "inspect": Entry("hfkv.cli.inspect", "Size one model: weights, KV cache, and whether it fits."),
+    "compare": Entry(
+        "hfkv.cli.compare", "Compare several models under one workload, a row a model."
+    ),
     "kv": Entry("hfkv.cli.kv", "Size the cache of a structure that has no repository."),
     "gpus": Entry("hfkv.cli.gpus", "List the GPUs that --gpu knows, with their memories."),
     "families": Entry(

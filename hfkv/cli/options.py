@@ -16,6 +16,7 @@ __all__ = [
     "engine_options",
     "gpu_options",
     "inspect_options",
+    "network_options",
     "option",
     "output_options",
     "source_options",
@@ -24,6 +25,7 @@ __all__ = [
 ]
 
 _COUNT = Written("n", params.whole)
+_SOURCE = "Where it is read from"
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -69,37 +71,43 @@ def together(*options: Callable[[Function], Function]) -> Callable[[Function], F
 
 
 def source_options(function: Function) -> Function:
-    """Add what says where the model is read from."""
-    section = "Where it is read from"
+    """Add what says where one model is read from."""
     return together(
         option(
             "--revision",
-            section=section,
+            section=_SOURCE,
             metavar="REV",
             help="Branch, tag or commit. [default: main]",
         ),
         option(
             "--config",
             "config_path",
-            section=section,
+            section=_SOURCE,
             metavar="FILE",
             help="Use this config.json instead of the target's.",
         ),
+        network_options,
+    )(function)
+
+
+def network_options(function: Function) -> Function:
+    """Add what says how the Hub is asked."""
+    return together(
         option(
             "--token",
-            section=section,
+            section=_SOURCE,
             metavar="TOKEN",
             help="Hub token. [default: HF_TOKEN or the stored login]",
         ),
         option(
-            "--offline", is_flag=True, section=section, help="Use what is on this machine only."
+            "--offline", is_flag=True, section=_SOURCE, help="Use what is on this machine only."
         ),
         option(
             "--timeout",
             type=Written("seconds", params.seconds),
             default="60",
             show_default=True,
-            section=section,
+            section=_SOURCE,
             help="Seconds until the network is given up.",
         ),
     )(function)

@@ -16,7 +16,8 @@ from hfkv.render.units import clean
 
 __all__ = ["Chatter", "Output", "checked_path", "note", "problem", "write_stdout"]
 
-_NARROWEST, _WIDEST = 40, 140
+_NARROWEST, _WIDEST = 40, 200
+_PROSE = 140  # columns beyond which sentences are no longer read with ease
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,9 +73,13 @@ class Output:
     @property
     def style(self) -> Style:
         """Return what can be shown: the terminal's columns (80 where there is none)."""
+        return self.style_up_to(_PROSE)
+
+    def style_up_to(self, widest: int = _WIDEST) -> Style:
+        """Return what can be shown, of a terminal's columns no more than `widest`."""
         columns = shutil.get_terminal_size((80, 24)).columns
         return Style(
-            width=max(_NARROWEST, min(_WIDEST, columns)),
+            width=max(_NARROWEST, min(widest, columns)),
             color=self.color,
             unicode=self.path is not None or _is_utf8(sys.stdout.encoding),
         )

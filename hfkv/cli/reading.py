@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
 from hfkv.cli.output import Chatter, note
 from hfkv.cli.progress import Progress
 from hfkv.core.files import ModelFiles
+from hfkv.errors import HfkvError
 from hfkv.render.units import integer, size
 from hfkv.sources import load
 
-__all__ = ["read"]
+__all__ = ["read", "read_several"]
 
 _SHOWN = 8  # headers named one by one by --verbose
 
@@ -22,18 +23,36 @@ def read(target: str, given: Mapping[str, Any], chatter: Chatter) -> ModelFiles:
     """Return everything that is to be known of the target; the source options say how."""
     started = time.perf_counter()
     with Progress() if chatter.progress else nullcontext() as progress:
-        files = load(
-            target,
-            revision=given["revision"],
-            token=given["token"],
-            offline=given["offline"],
-            timeout=given["timeout"],
-            config_path=given["config_path"],
-            progress=progress,
-        )
+        files = _load(target, given, progress)
     if chatter.verbose:
         _say(files, time.perf_counter() - started)
     return files
+
+
+def read_several(
+    targets: Sequence[str], given: Mapping[str, Any], chatter: Chatter
+) -> list[ModelFiles | HfkvError]:
+    """Return everything that is to be known of each target, or why it could not be read."""
+    from hfkv.sources.several import load_several  # noqa: PLC0415  not needed for one
+
+    started = time.perf_counter()
+    with Progress() if chatter.progress else nullcontext() as progress:
+        found = load_several(targets, lambda one: _load(one, given, None), progress=progress)
+    if chatter.verbose:
+        note(f"read {integer(len(targets))} models in {time.perf_counter() - started:.3f} s")
+    return found
+
+
+def _load(target: str, given: Mapping[str, Any], progress: Progress | None) -> ModelFiles:
+    return load(
+        target,
+        revision=given.get("revision"),
+        token=given["token"],
+        offline=given["offline"],
+        timeout=given["timeout"],
+        config_path=given.get("config_path"),
+        progress=progress,
+    )
 
 
 def _say(files: ModelFiles, seconds: float) -> None:

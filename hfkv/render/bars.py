@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from rich.text import Text
 
-__all__ = ["ASCII", "FREE", "KV", "LEFT", "OVERHEAD", "WEIGHTS", "Part", "bar", "cells"]
+__all__ = ["ASCII", "EMPTY", "FREE", "KV", "LEFT", "OVERHEAD", "WEIGHTS", "Part", "bar", "cells"]
 
 # One glyph and one colour a part: the shades keep their meaning in black and white.
 WEIGHTS = ("█", "blue")
@@ -15,6 +15,7 @@ KV = ("▓", "magenta")
 OVERHEAD = ("▒", "yellow")
 FREE = ("░", "green")
 LEFT = ("╌", "bright_black")
+EMPTY = (" ", "default")
 
 # What a terminal without UTF-8 is shown instead, one character for one.
 ASCII = str.maketrans(
@@ -29,6 +30,8 @@ ASCII = str.maketrans(
         "✔": "+",
         "✘": "x",
         "●": "*",
+        "★": "*",
+        "≈": "~",
         "→": ">",
         "←": "<",
         "×": "x",

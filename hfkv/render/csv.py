@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from hfkv.core.report import Report
 from hfkv.render.json import inspect_document
 from hfkv.render.rows import write_csv
 
-__all__ = ["COLUMNS", "inspect_csv"]
+__all__ = ["COLUMNS", "inspect_csv", "report_rows"]
 
 # Column and its path in the `hfkv.inspect/1` document; `fit` is the GPU of the row.
 COLUMNS: dict[str, str] = {
@@ -44,18 +45,21 @@ COLUMNS: dict[str, str] = {
     "max_sequences": "fit.max_sequences",
     "longest_sequence": "fit.max_context",
     "max_tokens": "fit.max_tokens",
+    "verdict": "fit.verdict",
 }
 
 
 def inspect_csv(report: Report) -> str:
     """Return the report as a heading and its rows; `warnings` are codes with spaces between."""
+    return write_csv((*COLUMNS, "warnings"), report_rows(report))
+
+
+def report_rows(report: Report) -> Iterator[list[object]]:
+    """Yield the rows of one report."""
     document = inspect_document(report)
     codes = " ".join(warning["code"] for warning in document["warnings"])
-    rows = (
-        [*(_at({**document, "fit": fit}, path) for path in COLUMNS.values()), codes]
-        for fit in document["fit"] or [None]
-    )
-    return write_csv((*COLUMNS, "warnings"), rows)
+    for fit in document["fit"] or [None]:
+        yield [*(_at({**document, "fit": fit}, path) for path in COLUMNS.values()), codes]
 
 
 def _at(document: Any, path: str) -> object:

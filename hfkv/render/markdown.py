@@ -10,11 +10,11 @@ from hfkv.core.readings import Finding
 from hfkv.core.report import Report
 from hfkv.core.snapshots import format_ranges
 from hfkv.render.layers import dims, group_layers, heads
-from hfkv.render.phrases import CONFIDENCE, gpu_phrase, load_phrase, model_phrase, verdict
+from hfkv.render.phrases import CONFIDENCE, Verdict, gpu_phrase, load_phrase, model_phrase, verdict
 from hfkv.render.rows import code, escape, markdown_table
 from hfkv.render.units import dtype, integer, size, size_or_none
 
-__all__ = ["inspect_markdown"]
+__all__ = ["fits_phrase", "inspect_markdown"]
 
 
 def inspect_markdown(report: Report) -> str:
@@ -71,7 +71,7 @@ def _gpus(fits: Iterable[FitReport]) -> str:
             size_or_none(fit.weights_bytes_per_gpu),
             size(fit.overhead_bytes_per_gpu),
             size(fit.kv_pool_bytes_per_gpu),
-            _fits(fit),
+            fits_phrase(fit),
             integer(fit.max_sequences),
             integer(fit.max_context),
         )
@@ -80,10 +80,13 @@ def _gpus(fits: Iterable[FitReport]) -> str:
     return markdown_table((*heading, ">sequences", ">longest"), rows)
 
 
-def _fits(fit: FitReport) -> str:
+def fits_phrase(fit: FitReport) -> str:
+    """Return whether it fits, in the words of a table cell."""
     if fit.fits is None:
         return "weights unknown"
-    return "yes" if fit.fits else f"short by {size(fit.short_by_bytes)}"
+    if not fit.fits:
+        return f"short by {size(fit.short_by_bytes)}"
+    return "tightly" if fit.verdict == Verdict.TIGHT.value else "yes"
 
 
 def _layers(report: Report) -> str:

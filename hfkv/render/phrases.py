@@ -14,6 +14,7 @@ from hfkv.render.units import clean, count, integer, size
 __all__ = [
     "CONFIDENCE",
     "Verdict",
+    "format_phrase",
     "gpu_phrase",
     "load_phrase",
     "model_phrase",
@@ -35,9 +36,10 @@ _NO_WEIGHTS = "The size of the weights is not known."
 
 
 class Verdict(Enum):
-    """How an answer feels: good, bad, neither, or not known."""
+    """How an answer feels: good, good if an estimate holds, bad, neither, or not known."""
 
     FITS = "fits"
+    TIGHT = "fits tightly"
     SHORT = "does not fit"
     NEEDS = "needs"
     UNKNOWN = "unknown"
@@ -84,10 +86,10 @@ def _numbers(w: WeightReport | None) -> tuple[str, ...]:
     if w is None:
         return ()
     parameters = f"{count(w.parameters)} parameters" if w.parameters is not None else ""
-    return parameters, _format(w)
+    return parameters, format_phrase(w)
 
 
-def _format(w: WeightReport) -> str:
+def format_phrase(w: WeightReport) -> str:
     """Return the quantization, or the stored dtype when one dtype holds nearly everything."""
     scheme = w.quantization
     if scheme is not None and scheme.format != "none":
@@ -134,6 +136,8 @@ def _several(report: Report, kv: KVReport) -> tuple[Verdict, str]:
     where = f"{some} choices, the smallest {gpu_phrase(smallest)}"
     if smallest.fits is None:
         return Verdict.NEEDS, f"The cache alone fits on {where}: {held}. {_NO_WEIGHTS}"
+    if smallest.verdict == Verdict.TIGHT.value:
+        return Verdict.TIGHT, f"Fits on {where}, which is tight: {held}."
     return Verdict.FITS, f"Fits on {where}: {held}."
 
 
@@ -154,13 +158,22 @@ def _needs(report: Report, kv: KVReport, weights: WeightReport | None) -> str:
 
 def _one_gpu(report: Report, kv: KVReport, fit: FitReport) -> tuple[Verdict, str]:
     where, held = gpu_phrase(fit), load_phrase(report, kv)
+    tight = fit.verdict == Verdict.TIGHT.value
     if fit.fits is False:
         per = " per GPU" if fit.count > 1 else ""
-        short = f"short by {size(fit.short_by_bytes)}{per}"
-        return Verdict.SHORT, f"Does not fit on {where}: {short} for {held}."
+        short = f"short by {size(fit.short_by_bytes)}{per} for {held}"
+        if tight:
+            least = "It would fit only if overhead stays at its lowest."
+            return Verdict.TIGHT, f"Hardly fits on {where}: {short}. {least}"
+        return Verdict.SHORT, f"Does not fit on {where}: {short}."
     if fit.fits is None:
         return Verdict.NEEDS, f"The cache alone fits on {where}: {held}. {_NO_WEIGHTS}"
     if fit.kv_bytes_per_sequence_per_gpu == 0:
         return Verdict.FITS, f"Fits on {where}, and keeps no cache."
-    room = f"Room for {plural(fit.max_sequences, 'such sequence')}."
-    return Verdict.FITS, f"Fits on {where}: {held}. {room}"
+    room = f"Room for {plural(fit.max_sequences, 'such sequence')}"
+    if tight:
+        return (
+            Verdict.TIGHT,
+            f"Fits tightly on {where}: {held}. {room} if overhead is as estimated.",
+        )
+    return Verdict.FITS, f"Fits on {where}: {held}. {room}."

@@ -1,9 +1,14 @@
-"""Rows that are a table where there is room for one, and a list of records where there is not."""
+"""Rows that are a table where there is room for one.
+
+Where there is not, the first cell of each row gets a line of its own; where even that is too
+wide, each row becomes a record of one line a figure.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from sys import maxsize
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
@@ -17,6 +22,7 @@ from hfkv.render.units import NOTHING
 __all__ = ["Sheet", "quiet", "table"]
 
 _GAP = 2
+_MANY = 4  # columns from which a row is worth two lines
 _READABLE = 16  # a column of words that is narrower than this is no longer read as a line
 
 
@@ -40,12 +46,38 @@ class Sheet:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         if self.need() <= options.max_width:
             yield self._table()
+        elif self._stacked_need() <= options.max_width:
+            yield from self._stacked()
         else:
             yield from self._records()
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
         natural = console.measure(self._table(), options=options).maximum
         return Measurement(min(self.need(), natural), natural)
+
+    def _stacked_need(self) -> int:
+        """Return the columns that are needed when the first cell has a line of its own."""
+        if len(self.columns) < _MANY or self.columns[0].startswith(">"):
+            return maxsize
+        return sum(width + _GAP for width in self._widths())
+
+    def _widths(self) -> list[int]:
+        """Return the natural widths of all columns but the first."""
+        return [max(map(cell_len, _lines(*column))) for column in [*self._by_column()][1:]]
+
+    def _stacked(self) -> Iterator[RenderableType]:
+        names = [Text(name.removeprefix(">"), style="dim") for name in self.columns[1:]]
+        yield self._line(names)
+        for title, *cells in self.rows:
+            yield title
+            yield self._line(cells)
+
+    def _line(self, cells: Sequence[Text]) -> Padding:
+        line = Table(box=None, show_header=False, pad_edge=False, padding=(0, _GAP, 0, 0))
+        for name, width in zip(self.columns[1:], self._widths(), strict=True):
+            line.add_column(width=width, justify="right" if name.startswith(">") else "left")
+        line.add_row(*cells)
+        return Padding(line, (0, 0, 0, _GAP))
 
     def _by_column(self) -> Iterator[tuple[str, tuple[Text, ...]]]:
         for index, name in enumerate(self.columns):
@@ -97,13 +129,17 @@ class Sheet:
 
 
 def _least(name: str, cells: tuple[Text, ...]) -> int:
-    right, heading = name.startswith(">"), name.removeprefix(">")
-    lines = [heading, *(line for cell in cells for line in cell.plain.split("\n"))]
+    lines = _lines(name, cells)
     natural = max(map(cell_len, lines))
-    if right:
+    if name.startswith(">"):
         return natural
     longest_word = max((cell_len(word) for line in lines for word in line.split()), default=0)
     return max(longest_word, min(natural, _READABLE))
+
+
+def _lines(name: str, cells: tuple[Text, ...]) -> list[str]:
+    """Return everything that is written in a column, line by line."""
+    return [name.removeprefix(">"), *(line for cell in cells for line in cell.plain.split("\n"))]
 
 
 def table(*columns: str) -> Sheet:

@@ -19,6 +19,7 @@ __all__ = ["draw", "section", "verdict_line", "widest"]
 
 _MARKS = {
     Verdict.FITS: ("✔", "bold green"),
+    Verdict.TIGHT: ("≈", "bold yellow"),
     Verdict.SHORT: ("✘", "bold red"),
     Verdict.NEEDS: ("●", "bold cyan"),
     Verdict.UNKNOWN: ("?", "bold yellow"),

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from hfkv.core.account import Account
 from hfkv.core.calculator import Step
-from hfkv.render.bars import KV, Part, bar
+from hfkv.render.bars import EMPTY, KV, Part, bar
 from hfkv.render.kv import (
     factor,
     headline,
@@ -100,5 +100,5 @@ def _ladder(answer: Account, width: int) -> Iterator[RenderableType]:
 
 
 def _bar(step: Step, largest: int, width: int) -> Text:
-    rest = Part(name="", bytes=largest - step.bytes, look=(" ", "default"))
+    rest = Part(name="", bytes=largest - step.bytes, look=EMPTY)
     return bar((Part(name="", bytes=step.bytes, look=KV), rest), width)

@@ -12,11 +12,11 @@ from hfkv.core.fit import FitReport
 from hfkv.core.kv import KVReport
 from hfkv.core.report import Report
 from hfkv.render.bars import FREE, KV, LEFT, OVERHEAD, WEIGHTS, Part, bar, cells
-from hfkv.render.phrases import gpu_phrase, load_phrase, plural, share
+from hfkv.render.phrases import Verdict, gpu_phrase, load_phrase, plural, share
 from hfkv.render.sheet import Sheet, quiet, table
 from hfkv.render.units import clean, dtype, integer, percent, size, size_or_none
 
-__all__ = ["memory_section"]
+__all__ = ["fit_mark", "memory_section"]
 
 _BAR_LIMIT = 96
 
@@ -115,7 +115,8 @@ def _parallel(fit: FitReport) -> str:
 def _needs(report: Report, fit: FitReport) -> tuple[Part, ...]:
     """Return what one GPU is to hold."""
     estimated = ", ".join(f"{clean(p.name)} {size(p.bytes)}" for p in fit.overhead_parts)
-    note = f"estimated: {estimated}" if estimated else "as given"
+    low, high = size(fit.overhead_low_bytes), size(fit.overhead_high_bytes)
+    note = f"estimated, {low} to {high}: {estimated}" if estimated else "as given"
     parts = [Part(name="overhead", bytes=fit.overhead_bytes_per_gpu, look=OVERHEAD, note=note)]
     if fit.weights_bytes_per_gpu is not None:
         parts.insert(0, Part(name="weights", bytes=fit.weights_bytes_per_gpu, look=WEIGHTS))
@@ -190,7 +191,7 @@ def _many(report: Report, width: int) -> Sheet:
             size(fit.memory_bytes),
             size_or_none(fit.weights_bytes_per_gpu),
             size(fit.kv_pool_bytes_per_gpu),
-            _mark(fit),
+            fit_mark(fit),
             integer(fit.max_sequences),
             integer(fit.max_context),
         ]
@@ -198,9 +199,12 @@ def _many(report: Report, width: int) -> Sheet:
     return grid
 
 
-def _mark(fit: FitReport) -> Text:
+def fit_mark(fit: FitReport) -> Text:
+    """Return a sign for whether it fits."""
     if fit.fits is None:
         return Text("?", style="yellow")
+    if fit.verdict == Verdict.TIGHT.value:
+        return Text("≈", style="yellow")
     return Text("✔", style="green") if fit.fits else Text("✘", style="red")
 
 
