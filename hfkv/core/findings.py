@@ -70,6 +70,7 @@ EXPLAINED: dict[str, str] = {
     "renamed": "The repository has another name on the Hub now.",
     "token-rejected": "The Hub rejected the token; public files were read without it.",
     "offline-partial": "Offline: only what was already on this machine was read.",
+    "duplicate-tensor": "One tensor is stored in two files; both copies are counted as stored.",
     "unknown-dtype": "A header names a dtype that hfkv does not know; its offsets were used.",
 }
 
