@@ -10,6 +10,7 @@ from hfkv.cli.options import SectionedCommand, output_options
 from hfkv.cli.output import Output
 from hfkv.cli.params import complete_gpu
 from hfkv.core.gpus import Gpu, find_gpu, table
+from hfkv.errors import UsageError
 
 __all__ = ["command"]
 
@@ -17,6 +18,7 @@ _EXAMPLES = """\b
 Examples:
   hfkv gpus
   hfkv gpus a100-80
+  hfkv gpus rtx
   hfkv gpus --json
 """
 
@@ -27,12 +29,25 @@ Examples:
 def command(name: str | None, **given: Any) -> int:
     """List the GPUs that --gpu knows, with their memories.
 
-    With a NAME, that GPU alone, and where each of its figures comes from.
+    With a NAME, that GPU alone, and where each of its figures comes from; with a part of
+    several names, those.
     """
     output = Output.of(given)
-    found = (find_gpu(name),) if name is not None else table()
-    output.write(_told(found, output, one=name is not None))
+    found = table() if name is None else _named(name)
+    output.write(_told(found, output, one=len(found) == 1))
     return 0
+
+
+def _named(name: str) -> tuple[Gpu, ...]:
+    """Return the GPU of that name, else those that have it in their names."""
+    try:
+        return (find_gpu(name),)
+    except UsageError:
+        part = name.strip().lower()
+        found = tuple(gpu for gpu in table() if part in f"{gpu.slug} {gpu.name}".lower())
+        if not part or not found:
+            raise
+        return found
 
 
 def _told(gpus: tuple[Gpu, ...], output: Output, *, one: bool) -> str:

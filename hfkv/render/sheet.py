@@ -113,9 +113,10 @@ class Sheet:
             title = [cell for cell in row[: first + 1] if cell.plain]
             under: list[Text] = []
             for name, cell in zip(rest, row[first + 1 :], strict=True):
-                if cell.plain in ("", NOTHING):
+                named = bool(name.removeprefix(">"))
+                if not cell.plain or (named and cell.plain == NOTHING):
                     continue
-                if name.removeprefix(">"):
+                if named:
                     pair = Text(f"{name.removeprefix('>'):{wide}}  ", style="dim")
                     under.append(Text().join((pair, cell)))
                 elif name == ">":
