@@ -1,0 +1,163 @@
+"""What the page's controls calculate with: stores, formats, splits and overheads as integers.
+
+Everything is asked of the functions that made the report, so that the page cannot differ:
+its script only multiplies entries by bytes and compares sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from hfkv.core.budget import utilization
+from hfkv.core.engines.registry import engine_named
+from hfkv.core.engines.stages import pipeline_stages
+from hfkv.core.fit import fit
+from hfkv.core.gpus import parse_gpu, table
+from hfkv.core.kv import KVReport, size_cache
+from hfkv.core.report import Report
+from hfkv.core.workload import GpuChoice, Workload
+from hfkv.errors import UsageError
+from hfkv.render.html.holdings import holdings, precision_of
+from hfkv.render.html.spending import shares, spending
+from hfkv.render.units import clean, dtype
+
+__all__ = ["choice", "facts"]
+
+# Numbers of GPUs that are offered, where they can share the model.
+_COUNTS = (1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32, 48, 64)
+_ANY = 2**60  # tokens
+
+
+def facts(report: Report, kv: KVReport) -> dict[str, Any]:
+    """Return the facts of one model whose cache could be sized."""
+    arch, work = report.architecture, report.workload
+    splits = list(_splits(report, kv))
+    held = holdings(report, kv)
+    source = arch.source_tokens if work.source_tokens is None else work.source_tokens
+    return {
+        "engine": work.engine,
+        "period": engine_named(work.engine).period,
+        "batch": work.deployment.max_num_batched_tokens,
+        "source_tokens": source or 0,
+        "max_context": arch.max_context,
+        "layers": len(arch.layers),
+        "weights": report.weights.loaded_bytes if report.weights else None,
+        "simple": _simple(report, kv, held["rows"]),
+        **held,
+        "splits": splits,
+        "shares": shares(arch, work, splits),
+        "overhead": spending(arch, work),
+        "asked": _asked(report, kv),
+        "command": _command(report),
+    }
+
+
+def choice(gpu: GpuChoice) -> dict[str, Any]:
+    """Return one choice of GPU."""
+    row = next((row for row in table() if row.slug == gpu.slug), None)
+    return {
+        "slug": clean(gpu.slug, 40),
+        "name": clean(gpu.name, 80),
+        "count": gpu.count,
+        "memory": gpu.memory_bytes,
+        "source": gpu.memory_source,
+        "vendor": row.vendor if row else "other",
+        "unified": row is not None and row.unified,
+    }
+
+
+def _asked(report: Report, kv: KVReport) -> dict[str, Any]:
+    work = report.workload
+    own = work.context is None and not work.seq_lens
+    stated = work.deployment.utilization
+    usual = utilization(replace(work.deployment, utilization=None), work.engine)
+    return {
+        "tokens": kv.tokens,
+        "own": kv.tokens if own else report.architecture.max_context or kv.tokens,
+        "is_own": own,
+        "sequences": kv.sequences,
+        "lengths": list(work.seq_lens),
+        "format": "auto" if work.kv_dtype == "auto" else dtype(kv.dtype),
+        "utilization": stated and list(stated.as_integer_ratio()),
+        "usual_utilization": list(usual.as_integer_ratio()),
+        "gpus": [choice(gpu) for gpu in work.deployment.gpus],
+    }
+
+
+def _simple(report: Report, kv: KVReport, rows: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """Return what 2·L·Hkv·D·T·B·S needs: values a position, and how ranks would share them.
+
+    It applies to contexts of at most `within` tokens, the smallest window; there the values
+    are those that are kept, in any format.
+    """
+    arch = report.architecture
+    if kv.simple_formula.bytes is None or arch.simple is None:
+        return None
+    layers, heads, dim = arch.simple
+    windows = [row["window"] for row in rows if row.get("window") is not None]
+    return {
+        "values": 2 * layers * heads * dim,
+        "within": min(windows, default=_ANY) if _applies_at_first(report) else 0,
+        "heads": arch.num_key_value_heads,
+        "layers": max(1, arch.num_hidden_layers or 1),
+    }
+
+
+def _applies_at_first(report: Report) -> bool:
+    engine = engine_named(report.workload.engine)
+    precision = precision_of(report, engine, report.workload.kv_dtype)
+    first = size_cache(report.architecture, report.workload, engine, precision, tokens=1)
+    return first.simple_formula.applies
+
+
+def _splits(report: Report, kv: KVReport) -> Iterator[dict[str, Any]]:
+    """Yield how each number of GPUs shares the model, or why it cannot."""
+    asked = {gpu.count for gpu in report.workload.deployment.gpus}
+    for count in sorted(asked | set(_COUNTS)):
+        try:
+            yield {"count": count, **_split(report, kv, count)}
+        except UsageError as error:
+            yield {"count": count, "refused": error.message}
+
+
+def _split(report: Report, kv: KVReport, count: int) -> dict[str, Any]:
+    """Return the ranks and the weights on each; raises UsageError where the count does not do."""
+    arch, engine = report.architecture, engine_named(report.workload.engine)
+    roomy = replace(parse_gpu("10000gb")[0], count=count)
+    work = replace(report.workload, deployment=replace(report.workload.deployment, gpus=(roomy,)))
+    if engine.per_gpu is not None:  # it has refusals of its own
+        engine.per_gpu(arch, work, precision_of(report, engine, work.kv_dtype), kv.tokens)
+    found = fit(arch, report.weights, kv, work, roomy, measure=_nothing)
+    stages = pipeline_stages(len(arch.layers), found.pipeline_parallel_size)
+    return {
+        "tp": found.tensor_parallel_size,
+        "pp": found.pipeline_parallel_size,
+        "weights": found.weights_bytes_per_gpu,
+        "stages": [[stage.start, stage.stop] for stage in stages],
+    }
+
+
+def _nothing(workload: Workload, *, tokens: int, tp: int, pp: int) -> int:
+    """Measure a sequence that keeps nothing."""
+    del workload, tokens, tp, pp
+    return 0
+
+
+def _command(report: Report) -> list[str]:
+    """Return the words of the command line that no control changes."""
+    target, deployment = report.files.target, report.workload.deployment
+    flags: dict[str, object] = {
+        "--revision": target.revision if target.revision != "main" else None,
+        "--engine": report.workload.engine if report.workload.engine != "none" else None,
+        "--engine-version": deployment.engine_version,
+        "--source-tokens": report.workload.source_tokens,
+        "--overhead": deployment.overhead_bytes and f"{deployment.overhead_bytes / 2**20:g}mib",
+        "--max-num-batched-tokens": deployment.max_num_batched_tokens,
+        "--max-num-seqs": deployment.max_num_seqs,
+        "--tp": deployment.tensor_parallel_size,
+        "--pp": deployment.pipeline_parallel_size if deployment.pipeline_parallel_size > 1 else 0,
+    }
+    words = [word for flag, value in flags.items() if value for word in (flag, str(value))]
+    return ["hfkv", "inspect", clean(target.id), *(clean(word) for word in words)]

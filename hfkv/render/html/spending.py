@@ -1,0 +1,93 @@
+"""What the estimate of the overhead depends on, for the script that makes it anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from hfkv.core.architecture import Architecture
+from hfkv.core.budget import default_share, engine_step, estimate_overhead
+from hfkv.core.gpus import parse_gpu
+from hfkv.core.workload import GpuChoice, Workload
+
+__all__ = ["shares", "spending"]
+
+_ANY = 2**20  # tokens
+
+
+def spending(arch: Architecture, work: Workload) -> dict[str, Any]:
+    """Return the stated overhead, or the sizes and engine steps that it is estimated from.
+
+    `steps` are tokens and sequences (None: as asked) of one step, the first one that of
+    every GPU that `step_of` does not name.
+    """
+    deployment = work.deployment
+    if deployment.overhead_bytes is not None:
+        return {"stated": deployment.overhead_bytes}
+    found = {gpu.slug: _step(work, gpu) for gpu in _choices(work)}
+    steps = list(dict.fromkeys(found.values()))
+    return {
+        "hidden": arch.hidden_size or 0,
+        "vocab": arch.vocab_size or 0,
+        "active": (arch.experts.active or 0) if arch.experts else 0,
+        "towers": arch.text_model_type != arch.model_type,
+        "graphs": _captures_graphs(arch, work),
+        "whole_prompts": _whole_prompts(work),
+        "steps": [list(step) for step in steps],
+        "step_of": {slug: n for slug, step in found.items() if (n := steps.index(step))},
+    }
+
+
+def shares(arch: Architecture, work: Workload, splits: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the engine's share by GPU and number of GPUs, where it has no one share for all."""
+    if work.deployment.utilization is not None:
+        return {}
+    found: dict[str, Any] = {}
+    for gpu in _choices(work):
+        for split in splits:
+            if "refused" in split:
+                continue
+            ranks = split["tp"] * split["pp"]
+            share = default_share(arch, work.deployment, work.engine, gpu, ranks=ranks)
+            if share is None:
+                return {}
+            by_count = found.setdefault(gpu.slug, {})
+            by_count[str(split["count"])] = list(share.as_integer_ratio())
+    return found
+
+
+def _choices(work: Workload) -> Iterator[GpuChoice]:
+    yield from parse_gpu("all")
+    yield from work.deployment.gpus
+
+
+def _step(work: Workload, gpu: GpuChoice) -> tuple[int, int | None]:
+    one, many = (
+        engine_step(work.deployment, work.engine, gpu, sequences, tokens=_ANY)
+        for sequences in (1, 1000)
+    )
+    return one.batched_tokens, one.max_num_seqs if one == many else None
+
+
+def _captures_graphs(arch: Architecture, work: Workload) -> bool:
+    gpu = parse_gpu("80gb")[0]
+    parts = estimate_overhead(
+        arch,
+        engine_step(work.deployment, work.engine, gpu, 1),
+        gpu,
+        engine=work.engine,
+        version=work.deployment.engine_version,
+        budget=0,
+        ranks=1,
+    )
+    return any(part.name == "captured graphs" for part in parts)
+
+
+def _whole_prompts(work: Workload) -> bool:
+    """Tell whether the engine computes a prompt in one step (vLLM before chunked prefill)."""
+    gpu = parse_gpu("80gb")[0]
+    steps = {
+        engine_step(work.deployment, work.engine, gpu, 1, tokens=n).batched_tokens
+        for n in (4096, 8192)
+    }
+    return work.engine == "vllm" and len(steps) > 1

@@ -1,0 +1,52 @@
+"""What a page says of a model in words, said once, where the whole report is at hand."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hfkv.core.report import Report
+from hfkv.render.layers import dims, every, group_layers, heads
+from hfkv.render.phrases import CONFIDENCE, load_phrase, model_phrase, verdict
+from hfkv.render.units import clean, integer
+
+__all__ = ["words"]
+
+_LONG = 40  # characters of a value
+
+
+def words(report: Report) -> dict[str, Any]:
+    """Return the verdict, the model in a line, its layers, and the path of every figure."""
+    feeling, sentence = verdict(report)
+    grade = report.architecture.confidence.name.lower()
+    return {
+        "feeling": feeling.name.lower(),
+        "verdict": sentence,
+        "model": model_phrase(report),
+        "load": load_phrase(report, report.kv) if report.kv else None,
+        "confidence": f"{grade}: {CONFIDENCE[grade]}",
+        "layers": [
+            [
+                integer(len(group.indices)),
+                group.kind,
+                heads(group),
+                dims(group),
+                integer(group.window),
+                every(group.indices),
+            ]
+            for group in group_layers(report.architecture.layers)
+        ],
+        "readings": [
+            [clean(reading.field, 60), _shown(reading.value), clean(reading.source)]
+            for reading in report.architecture.readings
+        ],
+    }
+
+
+def _shown(value: object) -> str:
+    if value is None or type(value) is int:
+        return integer(value)
+    if isinstance(value, dict | list) and len(value) > 4:
+        return f"{len(value)} entries"
+    text = value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
+    return clean(text, _LONG)
