@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
-from hfkv.core.report import Report
 from hfkv.errors import HfkvError, MalformedError, UnreadableError, UnsupportedError, UsageError
+
+if TYPE_CHECKING:
+    from hfkv.core.report import Report
 
 __all__ = ["Exit", "exit_for_error", "exit_for_report"]
 

@@ -7,10 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from hfkv.core.dtypes import cache_dtype
-from hfkv.core.gpus import parse_gpu
 from hfkv.core.workload import Deployment, GpuChoice, Workload
 from hfkv.errors import UsageError
-from hfkv.sources.machine import machine_gpus
 
 __all__ = ["hardware_of", "workload_of"]
 
@@ -59,4 +57,10 @@ def _deployment(given: Mapping[str, Any]) -> Deployment:
 
 
 def _choices(text: str) -> tuple[GpuChoice, ...]:
-    return machine_gpus() if text.strip().lower() == "auto" else parse_gpu(text)
+    if text.strip().lower() == "auto":
+        from hfkv.sources.machine import machine_gpus  # noqa: PLC0415  starts a process
+
+        return machine_gpus()
+    from hfkv.core.gpus import parse_gpu  # noqa: PLC0415  reads the table
+
+    return parse_gpu(text)

@@ -12,7 +12,7 @@ import copy
 import json
 from dataclasses import dataclass, field
 from functools import cache
-from importlib import resources
+from pkgutil import get_data
 from typing import Any
 
 from hfkv.core.readings import Reading
@@ -135,8 +135,10 @@ def _short(value: object) -> str:
 @cache
 def class_defaults() -> dict[str, Any]:
     """Return what each known model_type's config class fills in, from defaults.json."""
-    text = resources.files("hfkv.core").joinpath("defaults.json").read_text(encoding="utf-8")
-    table: dict[str, Any] = json.loads(text)
+    # importlib.resources would import tempfile, shutil and zipfile: a tenth of a whole run
+    raw = get_data("hfkv.core", "defaults.json")
+    assert raw is not None
+    table: dict[str, Any] = json.loads(raw)
     table.pop("_source")
     return table
 

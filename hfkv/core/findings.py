@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from hfkv.core.architecture import Architecture
 from hfkv.core.files import ModelFiles
-from hfkv.core.fit import FitReport
 from hfkv.core.kv import KVReport
 from hfkv.core.precision import ASSUMED, Precision
 from hfkv.core.quantization import Scheme, loadable
 from hfkv.core.readings import Confidence, Finding
 from hfkv.core.weights import WeightReport
 from hfkv.core.workload import Workload
+
+if TYPE_CHECKING:
+    from hfkv.core.fit import FitReport
 
 __all__ = ["EXPLAINED", "Facts", "find"]
 

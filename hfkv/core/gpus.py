@@ -6,13 +6,11 @@ under, what the driver lists, and what a framework can see. Only the last can be
 
 from __future__ import annotations
 
-import difflib
 import functools
 import re
-import tomllib
 from dataclasses import dataclass, field
 from fractions import Fraction
-from importlib import resources
+from pkgutil import get_data
 from typing import Any
 
 from hfkv.core.workload import GpuChoice
@@ -64,8 +62,11 @@ class Gpu:
 @functools.cache
 def table() -> tuple[Gpu, ...]:
     """Return every GPU row, in the order of `gpus.toml`, read once."""
-    text = resources.files("hfkv.core").joinpath("gpus.toml").read_text(encoding="utf-8")
-    rows = tomllib.loads(text, parse_float=Fraction)  # 79.14 stays 79.14
+    import tomllib  # noqa: PLC0415  most runs name no GPU
+
+    raw = get_data("hfkv.core", "gpus.toml")
+    assert raw is not None
+    rows = tomllib.loads(raw.decode(), parse_float=Fraction)  # 79.14 stays 79.14
     return tuple(_gpu(slug, row) for slug, row in rows.items())
 
 
@@ -231,7 +232,9 @@ def _unknown(text: str) -> UsageError:
 
 def _nearest(key: str) -> list[str]:
     """Return up to three slugs, those that begin like `key` first: slips are at the end."""
-    near = difflib.get_close_matches(key, _index(), n=12)
+    from difflib import get_close_matches  # noqa: PLC0415  for slips only
+
+    near = get_close_matches(key, _index(), n=12)
     near.sort(key=lambda spelling: spelling[:4] != key[:4])
     return list(dict.fromkeys(_index()[spelling].slug for spelling in near))[:3]
 

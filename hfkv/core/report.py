@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cache
+from typing import TYPE_CHECKING
 
 from hfkv.core.architecture import Architecture, read_architecture
 from hfkv.core.engines.engine import Engine
@@ -11,7 +12,6 @@ from hfkv.core.engines.registry import engine_named
 from hfkv.core.evidence import Evidence, witness
 from hfkv.core.files import ModelFiles
 from hfkv.core.findings import Facts, find
-from hfkv.core.fit import FitReport, fit
 from hfkv.core.kv import KVReport, measure, per_rank, size_cache
 from hfkv.core.precision import Precision, choose_precision
 from hfkv.core.quantization import Scheme, read_scheme
@@ -19,6 +19,9 @@ from hfkv.core.readings import Confidence, Finding
 from hfkv.core.weights import WeightReport, weigh
 from hfkv.core.workload import Workload
 from hfkv.errors import UnsupportedError, UsageError
+
+if TYPE_CHECKING:
+    from hfkv.core.fit import FitReport
 
 __all__ = ["Report", "analyze"]
 
@@ -142,8 +145,9 @@ def _needed(
 
 def _fits(facts: Facts, engine: Engine) -> tuple[FitReport, ...]:
     arch, weights, kv, work = facts.architecture, facts.weights, facts.kv, facts.workload
-    if kv is None:
+    if kv is None or not work.deployment.gpus:
         return ()
+    from hfkv.core.fit import fit  # noqa: PLC0415  a tenth of a second, for a GPU only
 
     @cache  # every way to fit asks again, and every GPU asks the same
     def on_rank(workload: Workload, *, tokens: int, tp: int, pp: int) -> int:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import fields, is_dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hfkv import __version__
 from hfkv.core.architecture import Architecture
 from hfkv.core.files import ModelFiles
-from hfkv.core.fit import FitReport
 from hfkv.core.kv import KVReport
 from hfkv.core.report import Report
 from hfkv.core.snapshots import format_ranges
 from hfkv.core.weights import WeightReport
 from hfkv.render.layers import LayerGroup, group_layers
+
+if TYPE_CHECKING:
+    from hfkv.core.fit import FitReport
 
 __all__ = ["fit_document", "inspect_document", "kv_cache_document"]
 

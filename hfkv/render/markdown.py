@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
-from hfkv.core.fit import FitReport
 from hfkv.core.kv import Component, KVReport
 from hfkv.core.readings import Finding
 from hfkv.core.report import Report
@@ -13,6 +13,9 @@ from hfkv.render.layers import dims, group_layers, heads
 from hfkv.render.phrases import CONFIDENCE, Verdict, gpu_phrase, load_phrase, model_phrase, verdict
 from hfkv.render.rows import code, escape, markdown_table
 from hfkv.render.units import dtype, integer, size, size_or_none
+
+if TYPE_CHECKING:
+    from hfkv.core.fit import FitReport
 
 __all__ = ["fits_phrase", "inspect_markdown"]
 

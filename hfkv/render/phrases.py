@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from hfkv.core.architecture import Architecture
-from hfkv.core.fit import FitReport
 from hfkv.core.kv import KVReport
 from hfkv.core.report import Report
 from hfkv.core.weights import WeightReport
 from hfkv.render.units import clean, count, integer, size
+
+if TYPE_CHECKING:
+    from hfkv.core.fit import FitReport
 
 __all__ = [
     "CONFIDENCE",

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hfkv.core.fit import FitReport
 from hfkv.core.kv import KVReport
 from hfkv.core.report import Report
 from hfkv.render.bars import FREE, KV, LEFT, OVERHEAD, WEIGHTS, Part, bar, cells
 from hfkv.render.phrases import Verdict, gpu_phrase, load_phrase, plural, share
 from hfkv.render.sheet import Sheet, quiet, table
 from hfkv.render.units import clean, dtype, integer, percent, size, size_or_none
+
+if TYPE_CHECKING:
+    from hfkv.core.fit import FitReport
 
 __all__ = ["fit_mark", "memory_section"]
 

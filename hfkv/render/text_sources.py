@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hfkv.core.fit import FitReport
 from hfkv.core.kv import KVReport
 from hfkv.core.readings import Finding, Reading
 from hfkv.core.report import Report
@@ -17,6 +17,9 @@ from hfkv.core.weights import QuantizationReport, WeightReport
 from hfkv.render.phrases import CONFIDENCE, gpu_phrase, plural, share
 from hfkv.render.sheet import Sheet, quiet, table
 from hfkv.render.units import NOTHING, clean, count, dtype, integer, percent, size
+
+if TYPE_CHECKING:
+    from hfkv.core.fit import FitReport
 
 __all__ = ["findings_section", "sources_section"]
 

@@ -1,28 +1,35 @@
-"""All engines in one greppable place."""
+"""All engines in one greppable place; the module of one is loaded when it is asked for."""
 
 from __future__ import annotations
 
+from functools import cache
+from importlib import import_module
+
 from hfkv.core.engines.engine import Engine
-from hfkv.core.engines.llama_cpp import LLAMA_CPP
-from hfkv.core.engines.ollama import OLLAMA
-from hfkv.core.engines.sglang import SGLANG
-from hfkv.core.engines.transformers import TRANSFORMERS
-from hfkv.core.engines.trtllm import TRTLLM
-from hfkv.core.engines.vllm import VLLM
 from hfkv.errors import UsageError
 
 __all__ = ["ENGINES", "engine_named"]
 
 NONE = Engine(name="none")
 
-ENGINES: dict[str, Engine] = {
-    engine.name: engine for engine in (NONE, VLLM, SGLANG, LLAMA_CPP, TRANSFORMERS, TRTLLM, OLLAMA)
+# name on the command line → module in this folder and the engine's name there
+ENGINES: dict[str, tuple[str, str]] = {
+    "none": ("registry", "NONE"),
+    "vllm": ("vllm", "VLLM"),
+    "sglang": ("sglang", "SGLANG"),
+    "llama.cpp": ("llama_cpp", "LLAMA_CPP"),
+    "transformers": ("transformers", "TRANSFORMERS"),
+    "trtllm": ("trtllm", "TRTLLM"),
+    "ollama": ("ollama", "OLLAMA"),
 }
 
 
+@cache
 def engine_named(name: str) -> Engine:
     """Return an engine by its command-line name; raises UsageError for an unknown one."""
-    found = ENGINES.get(name)
-    if found is None:
+    if name not in ENGINES:
         raise UsageError(f"unknown engine '{name}'", hint="known: " + ", ".join(ENGINES))
-    return found
+    module, attribute = ENGINES[name]
+    engine = getattr(import_module(f"hfkv.core.engines.{module}"), attribute)
+    assert isinstance(engine, Engine)
+    return engine
