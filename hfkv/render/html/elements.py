@@ -60,7 +60,7 @@ def table(heading: Iterable[str], rows: Iterable[Iterable[Child]], caption: str)
         el("thead", el("tr", *head)),
         el("tbody", *body),
     )
-    return el("div", inside, class_="scroll", tabindex=0, role="region", aria_label=caption)
+    return el("div", inside, class_="scroll", tabindex=0, role="group", aria_label=caption)
 
 
 def _child(child: str) -> str:

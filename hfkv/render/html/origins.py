@@ -54,7 +54,11 @@ def _by_role(weights: dict[str, Any]) -> Html:
         )
         for name, total in ranked
     ]
-    return table(("used for", ">parameters", ">bytes", ">share", ""), rows, "Weights by role")
+    return table(
+        ("used for", ">parameters", ">bytes", ">share", "beside the largest"),
+        rows,
+        "Weights by role",
+    )
 
 
 def _meter(part: float) -> Html:

@@ -93,7 +93,7 @@ def _sizes(document: dict[str, Any]) -> Html:
     if kv is not None:
         load = document["page"]["words"]["load"]
         rows.append((f"KV cache, {load}", size(kv["bytes"]), integer(kv["bytes"])))
-    tables = [table(("", ">size", ">bytes"), rows, "What it takes")] if rows else []
+    tables = [table(("what", ">size", ">bytes"), rows, "What it takes")] if rows else []
     if document["fit"]:
         tables.append(_fits(document["fit"]))
     notes = dict.fromkeys(note for fit in document["fit"] for note in fit["notes"])
@@ -101,7 +101,7 @@ def _sizes(document: dict[str, Any]) -> Html:
 
 
 def _fits(fits: list[dict[str, Any]]) -> Html:
-    heading = ("GPU", ">memory", ">weights", ">left for KV", "", ">sequences", ">longest")
+    heading = ("GPU", ">memory", ">weights", ">left for KV", "verdict", ">sequences", ">longest")
     rows = (
         (
             fit["name"] if fit["count"] == 1 else f"{fit['count']} × {fit['name']}",
@@ -119,7 +119,7 @@ def _fits(fits: list[dict[str, Any]]) -> Html:
 
 def _ways(fits: list[dict[str, Any]]) -> Html | None:
     """Return what would help, for what was asked; the script hides it for anything else."""
-    answers = {True: "fits", False: "not enough"}
+    answers = {True: "yes", False: "no"}
     rows = [
         (
             el("code", way["change"]),
@@ -132,7 +132,7 @@ def _ways(fits: list[dict[str, Any]]) -> Html | None:
     ]
     if not rows:
         return None
-    heading = ("change", *(("on",) if len(fits) > 1 else ()), ">frees per GPU", "")
+    heading = ("change", *(("on",) if len(fits) > 1 else ()), ">frees per GPU", "enough")
     return el("div", table(heading, rows, "Ways to fit"), data_region="ways")
 
 

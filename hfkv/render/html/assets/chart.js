@@ -59,7 +59,7 @@ function lines(model, told) {
   }
   const whose = plural(sequences, "sequence");
   return {xs, series, tokens: asked.tokens, limits: [...new Set(limits)],
-    room: fit && !asked.lengths.length ? {bytes: fit.pool, name: `room on ${gpuPhrase(fit.gpu)}`} : null,
+    room: fit?.pool && !asked.lengths.length ? {bytes: fit.pool, name: `room on ${gpuPhrase(fit.gpu)}`} : null,
     title: `KV cache of ${whose} by context${spread ? ", on each GPU" : ""}`};
 }
 
@@ -80,7 +80,7 @@ function totals(models, told) {
     values: xs.map((n) => plain(one.asked.sequences * one.held(BigInt(n)).bytes)), now: one.bytes,
   }));
   return {xs, series, tokens: null, limits: [], room: null,
-    title: `KV cache of ${plural(sized[0]?.one.asked.sequences ?? 1n, "sequence")} by context`};
+    title: `KV cache of ${plural(sized[0]?.one.asked.sequences ?? 1n, "sequence")} by context, all models`};
 }
 
 function rule(plot, {x, y, text, look, dash = []}) {
@@ -111,8 +111,10 @@ function rule(plot, {x, y, text, look, dash = []}) {
   ctx.restore();
 }
 
+const DOUBLINGS = Array.from({length: 60}, (_, i) => 2 ** i);
+
 function axis(values, extra) {
-  return {stroke: () => color("quiet"), grid: {stroke: () => color("line"), width: 1},
+  return {incrs: scale === "log" ? undefined : DOUBLINGS, stroke: () => color("quiet"), grid: {stroke: () => color("line"), width: 1},
     ticks: {stroke: () => color("line"), width: 1}, values, font: "12px system-ui, sans-serif", ...extra};
 }
 
@@ -128,7 +130,7 @@ function options(shown, width, readout) {
       axis((_, splits) => splits.map((n) => (n === null ? null : size(BigInt(Math.round(n))))), {size: 76}),
     ],
     series: [{}, ...shown.series.map((one) => ({
-      stroke: () => color(one.color), width: one.width ?? 2, dash: one.dash, points: {show: false},
+      stroke: () => color(one.color), width: one.width ?? 2, dash: one.dash, pxAlign: 0, points: {show: false},
     }))],
     hooks: {
       draw: [(plot) => {

@@ -28,7 +28,7 @@ function part(value, whole) {
 
 function table(caption, heading, rows) {
   const look = (i) => (heading[i].startsWith(">") ? "figure" : i ? null : "wrap");
-  return h("div", {class: "scroll", tabindex: 0, role: "region", "aria-label": caption},
+  return h("div", {class: "scroll", tabindex: 0, role: "group", "aria-label": caption},
     h("table", {},
       h("caption", {}, caption),
       h("thead", {}, h("tr", {}, heading.map((name, i) =>
@@ -120,7 +120,7 @@ function capacity(model, fit) {
 }
 
 function manyFits(told) {
-  const heading = ["GPU", "", "per GPU", ">memory", ">weights", ">left for KV", ">sequences", ">longest"];
+  const heading = ["GPU", "fits", "per GPU", ">memory", ">weights", ">left for KV", ">sequences", ">longest"];
   return table("On each GPU", heading, told.fits.map((fit) => [
     gpuPhrase(fit.gpu), mark(fit), bar(stretches(told, fit), fit, gpuPhrase(fit.gpu)),
     sized(fit.gpu.memory), fit.weights === null ? "–" : sized(fit.weights),
@@ -217,7 +217,7 @@ function comparison(models, told) {
   const many = gpus.length > 1;
   const heading = ["model",
     ...gpus.flatMap((gpu) => (many ? [gpuPhrase(gpu)] : ["fits", ">sequences", ">longest"])),
-    ">KV cache", ">tokens", ">each further token", ">weights", "weights and cache"];
+    ">KV cache", ">tokens", ">each token", ">weights", "in all"];
   const total = (i) => (models[i].facts.weights ?? 0n) + told[i].bytes;
   const whole = told.reduce((top, one, i) => (one?.parts ? most(top, total(i)) : top), 1n);
   const rows = told.map((one, i) => {

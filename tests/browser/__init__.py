@@ -1,0 +1,1 @@
+"""A browser, and random settings, for the tests of the HTML report."""
