@@ -38,7 +38,7 @@ ORDER = (
     ("core.fit",),
     ("core.findings", "core.calculator"),
     ("core.report",),
-    ("core.account", "core.comparison"),
+    ("core.account", "core.comparison", "core.checks"),
     ("sources", "render"),
     ("cli",),
 )

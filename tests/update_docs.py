@@ -11,6 +11,7 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from hfkv.cli.group import group
+from hfkv.core.checks import CHECKS
 from hfkv.core.families.catalogue import FamilyEntry, catalogue
 from hfkv.core.findings import EXPLAINED
 
@@ -57,9 +58,20 @@ def all_families() -> str:
     return "\n".join([*head, *lines])
 
 
+def checks() -> str:
+    """Return the table of checks, each in the words of its own docstring."""
+    rows = []
+    for name, function in CHECKS.items():
+        words = (function.__doc__ or "").split("\n", 1)[0]
+        words = words.removeprefix("Check that ").removeprefix("Tell ")
+        rows.append(f"| `{name}` | {words[0].upper()}{words[1:]} |")
+    return "\n".join(["| check | what it looks at |", "|---|---|", *rows])
+
+
 BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
     "README.md": {"main-output": main_output, "codes": codes, "families": families},
     "docs/families.md": {"all-families": all_families},
+    "docs/check.md": {"checks": checks},
 }
 
 

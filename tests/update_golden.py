@@ -48,7 +48,8 @@ def at_home(columns: int) -> Iterator[None]:
     before = Path.cwd()
     os.chdir(ROOT)
     try:
-        with mock.patch.dict(os.environ, {"COLUMNS": str(columns), "HF_HUB_OFFLINE": "1"}):
+        here = {"COLUMNS": str(columns), "HF_HUB_OFFLINE": "1", "GITHUB_ACTIONS": ""}
+        with mock.patch.dict(os.environ, here):
             yield
     finally:
         os.chdir(before)

@@ -30,6 +30,10 @@ COMMANDS: dict[str, Entry] = {
     "compare": Entry(
         "hfkv.cli.compare", "Compare several models under one workload, a row a model."
     ),
+    "check": Entry(
+        "hfkv.cli.check",
+        "Check a model before it is downloaded: whole, safe, permitted, and will it fit.",
+    ),
     "kv": Entry("hfkv.cli.kv", "Size the cache of a structure that has no repository."),
     "gpus": Entry("hfkv.cli.gpus", "List the GPUs that --gpu knows, with their memories."),
     "families": Entry(

@@ -20,7 +20,8 @@ class Listing:
     """A repository at one commit: its present name, its files, and its public metadata.
 
     `metadata` holds what stands in for files that may not be read: gated, safetensors
-    (parameter counts by dtype) and config, as the Hub has them.
+    (parameter counts by dtype) and config, as the Hub has them; and, where the Hub tells,
+    `license` and whether there is a `chat_template`.
     """
 
     id: str
@@ -42,12 +43,35 @@ def parse_listing(raw: bytes) -> Listing:
     siblings = info.get("siblings")
     if not isinstance(siblings, list):
         raise MalformedError("expected a list", where=f"{_WHERE}siblings")
+    metadata = {key: info[key] for key in ("gated", "safetensors", "config") if info.get(key)}
     return Listing(
         id=name,
         sha=sha,
         files=tuple(_file(item, f"{_WHERE}siblings[{i}]") for i, item in enumerate(siblings)),
-        metadata={key: info[key] for key in ("gated", "safetensors", "config") if info.get(key)},
+        metadata=metadata | _license(info) | _chat_template(info),
     )
+
+
+def _license(info: dict[str, Any]) -> dict[str, str]:
+    """Return the license of the model card, else that of the tags; odd types are none."""
+    card, tags = info.get("cardData"), info.get("tags")
+    stated = card.get("license") if isinstance(card, dict) else None
+    if isinstance(stated, list) and len(stated) == 1:
+        stated = stated[0]
+    if not isinstance(stated, str) and isinstance(tags, list):
+        tagged = (tag for tag in tags if isinstance(tag, str) and tag.startswith("license:"))
+        stated = next(tagged, "").removeprefix("license:")
+    return {"license": stated} if isinstance(stated, str) and stated else {}
+
+
+def _chat_template(info: dict[str, Any]) -> dict[str, bool]:
+    """Return whether the Hub found a chat template, where it looked at the tokenizer."""
+    config = info.get("config")
+    tokenizer = config.get("tokenizer_config") if isinstance(config, dict) else None
+    if not isinstance(config, dict) or not isinstance(tokenizer, dict):
+        return {}
+    found = tokenizer.get("chat_template") or config.get("chat_template_jinja")
+    return {"chat_template": bool(found)}
 
 
 def _file(item: Any, where: str) -> RepoFile:
