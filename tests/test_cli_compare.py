@@ -219,3 +219,15 @@ def test_the_package_compares_as_the_command_does() -> None:
     assert first.report.kv.bytes == 131_072 * 32_768
     assert second.error is not None
     assert second.error.code == "not-found"
+
+
+def test_a_page_holds_every_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`-f html` is one file with each name in it, and the reason of the one that failed."""
+    path = tmp_path / "models.html"
+    assert main(["compare", LLAMA, "./none", "-c", "1k", "-f", "html", "-o", str(path)]) == 0
+    page = path.read_text(encoding="utf-8")
+    assert page.lower().startswith("<!doctype html>")
+    assert "<title>2 models compared · hfkv</title>" in page
+    assert "meta-llama/Llama-3.1-8B" in page
+    assert "no such file or folder: ./none" in page
+    assert capsys.readouterr() == ("", "")

@@ -172,3 +172,13 @@ def test_this_machine_is_one_of_the_gpus(
     assert main(["inspect", "x", "--json", "-g", "auto", "-g", "h200"]) == 0
     fits = json.loads(capsys.readouterr().out)["fit"]
     assert [fit["gpu"] for fit in fits] == ["l4", "h200"]
+
+
+@pytest.mark.usefixtures("model")
+def test_a_page_is_one_file(capsys: pytest.CaptureFixture[str]) -> None:
+    """`-f html` goes to standard output like any other format."""
+    assert main(["inspect", "x", "-c", "8k", "-f", "html"]) == 0
+    page = capsys.readouterr().out
+    assert page.lower().startswith("<!doctype html>")
+    assert "<title>config.json · hfkv</title>" in page
+    assert page.rstrip().endswith("</html>")

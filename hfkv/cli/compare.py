@@ -77,7 +77,7 @@ _compare_options = together(
 @work_options
 @engine_options
 @gpu_options
-@output_options("text", "json", "md", "csv")
+@output_options("text", "json", "md", "csv", "html")
 @chatter_options
 def command(targets: tuple[str, ...], **given: Any) -> int:
     """Compare several models under one workload, a row a model.
@@ -150,6 +150,10 @@ def _told(answer: Comparison, output: Output) -> str:
         from hfkv.render.compare import compare_csv, compare_markdown  # noqa: PLC0415
 
         return compare_csv(answer) if output.format == "csv" else compare_markdown(answer)
+    if output.format == "html":
+        from hfkv.render.compare import compare_html  # noqa: PLC0415
+
+        return compare_html(answer)
     from hfkv.render.text_compare import compare_text  # noqa: PLC0415
 
     return compare_text(answer, output.style_up_to())

@@ -41,7 +41,7 @@ Examples:
 @engine_options
 @gpu_options
 @inspect_options
-@output_options("text", "json", "md", "csv")
+@output_options("text", "json", "md", "csv", "html")
 @chatter_options
 def command(target: str, **given: Any) -> int:
     """Size one model: weights, KV cache, and whether it fits.
@@ -80,6 +80,10 @@ def _told(report: Report, output: Output, *, explain: bool) -> str:
         from hfkv.render.csv import inspect_csv  # noqa: PLC0415
 
         return inspect_csv(report)
+    if output.format == "html":
+        from hfkv.render.html import page_document, render_html  # noqa: PLC0415
+
+        return render_html([page_document(report)], title=report.files.target.id)
     from hfkv.render.text import inspect_text  # noqa: PLC0415
 
     return inspect_text(report, output.style, explain=explain)

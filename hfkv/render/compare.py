@@ -22,6 +22,7 @@ __all__ = [
     "Cell",
     "compare_csv",
     "compare_document",
+    "compare_html",
     "compare_markdown",
     "gpu_cells",
     "gpus_of",
@@ -47,13 +48,24 @@ def compare_document(answer: Comparison) -> dict[str, Any]:
     return {
         "schema": "hfkv.compare/1",
         "hfkv_version": __version__,
-        "models": [_model(row) for row in answer.rows],
+        "models": [
+            _failure(row) if row.report is None else inspect_document(row.report)
+            for row in answer.rows
+        ],
     }
 
 
-def _model(row: Row) -> dict[str, Any]:
-    if row.report is not None:
-        return inspect_document(row.report)
+def compare_html(answer: Comparison) -> str:
+    """Return a page that needs nothing else, with a section a model."""
+    from hfkv.render.html import page_document, render_html  # noqa: PLC0415  JSON does without
+
+    documents = [
+        _failure(row) if row.report is None else page_document(row.report) for row in answer.rows
+    ]
+    return render_html(documents, title=f"{plural(len(documents), 'model')} compared")
+
+
+def _failure(row: Row) -> dict[str, Any]:
     error = row.error or HfkvError(reason(row))
     document = error_document(error.code, error.message, error.hint)
     return {"id": row.id, "error": document["error"]}
