@@ -11,7 +11,7 @@ from hfkv.render.units import bandwidth, gigabytes, size_or_none
 
 __all__ = ["GPU_HEADING", "gpu_row", "gpus_csv", "gpus_document", "gpus_markdown"]
 
-GPU_HEADING = ("--gpu", "GPU", ">sold as", ">driver says", ">usable", ">bandwidth")
+GPU_HEADING = ("--gpu", "GPU", ">sold as", ">driver", ">usable", ">bandwidth")
 
 
 def gpus_document(gpus: Sequence[Gpu]) -> dict[str, Any]:
