@@ -457,3 +457,8 @@ def test_warnings_fail_only_when_asked() -> None:
     assert not strict.passed
     assert [one.id for one in strict.failed] == ["b"]
     assert strict.name == "org/name"
+
+
+def test_every_check_has_a_test_of_its_name() -> None:
+    """A new check comes with one."""
+    assert all(f"test_{name.replace('-', '_')}" in globals() for name in CHECKS)
