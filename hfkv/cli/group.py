@@ -15,6 +15,9 @@ _EXAMPLES = """\b
 Examples:
   hfkv inspect org/name --gpu a100-80
   hfkv inspect ./folder --context 32k --concurrency 8 --json
+  hfkv compare org/one org/two --gpu rtx4090 --context 32k
+  hfkv check org/name --gpu rtx4090 --fail-on warn
+  hfkv kv --layers 32 --kv-heads 8 --head-dim 128 --context 32k
 """
 
 
