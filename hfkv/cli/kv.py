@@ -39,7 +39,7 @@ _BUILT, _HELD, _WEIGHTS = "How it is built", "What it has to hold", "The weights
 _structure_options = together(
     option("--layers", type=_COUNT, required=True, section=_BUILT, help="Number of layers."),
     option("--kv-heads", type=_COUNT, section=_BUILT, help="KV heads. [default: all heads]"),
-    option("--head-dim", type=_COUNT, section=_BUILT, help="Width. [default: hidden / heads]"),
+    option("--head-dim", type=_COUNT, section=_BUILT, help="Head width. [default: hidden/heads]"),
     option("--heads", type=_COUNT, section=_BUILT, help="Attention heads."),
     option("--hidden", type=_COUNT, section=_BUILT, help="Hidden size."),
     option(
