@@ -28,7 +28,8 @@ if TYPE_CHECKING:
         UnsupportedError,
         UsageError,
     )
-    from hfkv.sources import load, save_snapshot
+    from hfkv.sources import load
+    from hfkv.sources.snapshot import save_snapshot
 
 __version__ = "0.1.0"
 
@@ -74,7 +75,8 @@ _HOMES = {
         "UnsupportedError",
         "UsageError",
     ),
-    "hfkv.sources": ("load", "save_snapshot"),
+    "hfkv.sources": ("load",),
+    "hfkv.sources.snapshot": ("save_snapshot",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
@@ -145,6 +147,7 @@ def compare(
     from hfkv.core.comparison import compare_models  # noqa: PLC0415
     from hfkv.sources import load  # noqa: PLC0415
     from hfkv.sources.several import load_several  # noqa: PLC0415
+    from hfkv.sources.shared import Shared  # noqa: PLC0415
 
     work = _workload(
         gpu=gpu,
@@ -154,8 +157,10 @@ def compare(
         kv_dtype=kv_dtype,
         engine=engine,
     )
-    one = partial(load, token=token, offline=offline, timeout=timeout)
-    return compare_models(targets, load_several(targets, one), work, sort=sort)
+    with Shared() as shared:
+        one = partial(load, token=token, offline=offline, timeout=timeout, shared=shared)
+        outcomes = load_several(targets, one)
+    return compare_models(targets, outcomes, work, sort=sort)
 
 
 def _workload(

@@ -21,6 +21,7 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         "HF_HUB_OFFLINE",
         "TRANSFORMERS_OFFLINE",
         "HF_HUB_DISABLE_IMPLICIT_TOKEN",
+        "HFKV_ONE_REQUEST",
         "HF_HUB_CACHE",
         "HUGGINGFACE_HUB_CACHE",
         "HTTP_PROXY",
@@ -32,6 +33,7 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     ):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HF_HOME", str(tmp_path / "hf-home"))
+    monkeypatch.setenv("HFKV_CACHE", str(tmp_path / "hfkv-cache"))
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")  # nobody listens there
 
 

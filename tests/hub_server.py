@@ -63,6 +63,7 @@ class Repo:
     gated: str | bool = False
     private: bool = False
     disabled: bool = False
+    bundles: bool = True  # whether the one-request endpoint knows it
     revisions: tuple[str, ...] = ("main",)
     info: dict[str, Any] = field(default_factory=dict)
     commit: str = ""
@@ -200,6 +201,8 @@ class _Handler(BaseHTTPRequestHandler):
             return self._send_file(repo.files[match[3]], 200, commit, fault)
         if match := re.fullmatch(r"/api/models/(.+?)/revision/([^/]+)", raw):
             return self._info(match[1], unquote(match[2]))
+        if match := re.fullmatch(r"/api/models/(.+?)/safetensors-metadata/(.+)", path):
+            return self._bundle(match[1], match[2], fault)
         if match := re.fullmatch(r"/(.+?)/resolve/([^/]+)/(.+)", raw):
             return self._resolve(match[1], unquote(match[2]), unquote(match[3]))
         return self._error(404, "", "Sorry, we can't find the page you are looking for.")
@@ -265,6 +268,23 @@ class _Handler(BaseHTTPRequestHandler):
         address = f"{self.hub.base('cdn')}/{name}/{path}?X-Signature=s3cret&rev={repo.sha}"
         headers = {**commit, "Location": address, "X-Linked-Size": str(len(data))}
         return self.send(302, f"Found. Redirecting to {address}".encode(), headers)
+
+    def _bundle(self, name: str, index: str, fault: Fault | None) -> None:
+        """Answer with the headers of all files that an index of the main branch names."""
+        repo = self._allowed(name, "main")
+        if repo is None:
+            return None
+        data = repo.files.get(index)
+        if not isinstance(data, bytes) or not repo.bundles or repo.gated:
+            return self._error(404, "EntryNotFound", "Entry Not Found")
+        headers = {}
+        for file in dict.fromkeys(json.loads(data)["weight_map"].values()):
+            shard = repo.files.get(file)
+            if isinstance(shard, Sparse):
+                length = int.from_bytes(shard.first[:8], "little")
+                headers[file] = json.loads(shard.first[8 : 8 + length])
+        body = json.dumps({"index": {"metadata": {}}, "headers": headers}).encode()
+        return self._send_file(body, 200, {"X-Repo-Commit": repo.sha}, fault)
 
     # --- the CDN -------------------------------------------------------------------------
 

@@ -49,13 +49,14 @@ def test_the_source_options_reach_the_source(model: dict[str, Any]) -> None:
     """What says where to read from is handed on as it is."""
     argv = "inspect a/b --revision v2 --token t --offline --timeout 5 --config c.json --json"
     assert main(argv.split()) == 0
-    assert {key: model[key] for key in model if key != "progress"} == {
+    assert {key: model[key] for key in model if key not in {"progress", "meanwhile"}} == {
         "target": "a/b",
         "revision": "v2",
         "token": "t",
         "offline": True,
         "timeout": 5.0,
         "config_path": "c.json",
+        "deep": False,
     }
 
 

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from hfkv.core.files import Problem, RepoFile
+from hfkv.core.files import Problem, RepoFile, check_name
 from hfkv.core.manifest import (
     Index,
-    check_name,
     choose,
     index_name,
     needs_index,

@@ -55,28 +55,29 @@ def test_one_file(hub_server: HubServer) -> None:
 
 def test_one_file_takes_five_requests(hub_server: HubServer) -> None:
     """Listing, config and weights are asked at once: one redirect each, nothing twice."""
-    hub_server.add("org/one", {"config.json": CONFIG, "model.safetensors": ONE})
-    load("org/one")
+    hub_server.add("org/one-1b", {"config.json": CONFIG, "model.safetensors": ONE})
+    load("org/one-1b")
+    sha = hub_server.repos["org/one-1b"].sha
     assert sorted(hub_server.paths("hub")) == [
-        "/api/models/org/one/revision/main",
-        f"/api/resolve-cache/models/org/one/{hub_server.repos['org/one'].sha}/config.json",
-        "/org/one/resolve/main/config.json",
-        "/org/one/resolve/main/model.safetensors",
+        "/api/models/org/one-1b/revision/main",
+        f"/api/resolve-cache/models/org/one-1b/{sha}/config.json",
+        "/org/one-1b/resolve/main/config.json",
+        "/org/one-1b/resolve/main/model.safetensors",
     ]
-    assert hub_server.paths("cdn") == ["/org/one/model.safetensors"]
+    assert hub_server.paths("cdn") == ["/org/one-1b/model.safetensors"]
 
 
 def test_shards_index_and_side_files(hub_server: HubServer) -> None:
     """All shards are read, the index is compared, and side files that exist are kept."""
-    side = {"eos_token_id": 2}
-    hub_server.add("org/two", {**SHARDED, "generation_config.json": side})
-    files = load("org/two")
+    side = {"quantization": {"quant_algo": "FP8"}}
+    hub_server.add("org/two", {**SHARDED, "hf_quant_config.json": side, "vocab.json": {}})
+    files = load("org/two", deep=True)
     assert files.weight_files == SHARDS
     assert [(g.name, g.count) for g in files.tensors] == [
         ("lm_head.weight", 1),
         ("model.layers.{}.w", 2),
     ]
-    assert files.side == {"generation_config.json": side}
+    assert files.side == {"hf_quant_config.json": side}
     assert files.index is not None
     assert files.index.total_size == 136
     assert files.index.files == {SHARDS[0]: 1, SHARDS[1]: 2}
@@ -85,7 +86,7 @@ def test_shards_index_and_side_files(hub_server: HubServer) -> None:
 
 def test_weights_are_read_at_the_commit_of_the_listing(hub_server: HubServer) -> None:
     """What the listing led to is asked at its commit, not at the moving branch."""
-    repo = hub_server.add("org/two", SHARDED)
+    repo = hub_server.add("org/two", SHARDED, bundles=False)
     load("org/two")
     asked = [path for path in hub_server.paths("hub") if "of-00002" in path]
     assert sorted(asked) == [f"/org/two/resolve/{repo.sha}/{name}" for name in SHARDS]
@@ -168,7 +169,7 @@ def test_config_of_the_users_own(hub_server: HubServer, tmp_path: Path) -> None:
 
 def test_progress(hub_server: HubServer) -> None:
     """The caller is told of every header."""
-    hub_server.add("org/two", SHARDED)
+    hub_server.add("org/two", SHARDED, bundles=False)
     told: list[tuple[int, int, str]] = []
     load("org/two", progress=lambda *args: told.append(args))
     assert told == [(0, 2, "headers"), (1, 2, "headers"), (2, 2, "headers")]

@@ -71,7 +71,7 @@ def test_expired_signature_is_resolved_again(hub_server: HubServer) -> None:
 
 def test_cdn_that_refuses_for_good(hub_server: HubServer) -> None:
     """A refusal by the CDN is told as the CDN's, not as the Hub's."""
-    hub_server.add("org/two", SHARDED)
+    hub_server.add("org/two", SHARDED, bundles=False)
     hub_server.fault("safetensors", "status", side="cdn", status=403)
     with pytest.raises(UnreadableError) as caught:
         load("org/two")
@@ -81,7 +81,7 @@ def test_cdn_that_refuses_for_good(hub_server: HubServer) -> None:
 
 def test_ranges_never_ask_for_compression(hub_server: HubServer) -> None:
     """With gzip accepted, the Hub ignores a Range: ranged requests ask for identity."""
-    hub_server.add("org/two", SHARDED)
+    hub_server.add("org/two", SHARDED, bundles=False)
     load("org/two")
     for seen in hub_server.seen:
         ranged = "range" in seen.headers

@@ -41,14 +41,15 @@ def test_index_is_waited_for_only_when_names_do_not_tell(hub_server: HubServer) 
     assert not any("mtp" in path or "fp16" in path for path in hub_server.paths("cdn"))
 
 
-def test_huge_index_is_not_read(hub_server: HubServer) -> None:
-    """Where the names tell which files belong, an index of many megabytes is left alone."""
-    big = {"weight_map": {f"x.{i}": "y" * 100 for i in range(90_000)}}
-    hub_server.add("org/two", {**SHARDED, "model.safetensors.index.json": big})
+def test_index_is_not_read_where_names_tell(hub_server: HubServer) -> None:
+    """A complete series of names needs no index, whatever is in it, unless one looks deep."""
+    hub_server.add("org/two", {**SHARDED, "model.safetensors.index.json": b"{"}, bundles=False)
     files = load("org/two")
     assert files.index is None
     assert files.weight_files == SHARDS
-    assert not any("index" in seen.path for seen in hub_server.seen)
+    assert not any("/resolve/" in path and "index" in path for path in hub_server.paths())
+    with pytest.raises(MalformedError, match=r"^model\.safetensors\.index\.json: not valid JSON"):
+        load("org/two", deep=True)
 
 
 def test_index_that_disagrees(hub_server: HubServer) -> None:
@@ -58,10 +59,10 @@ def test_index_that_disagrees(hub_server: HubServer) -> None:
         "weight_map": {**INDEX["weight_map"], "ghost": SHARDS[0]},  # type: ignore[dict-item]
     }
     hub_server.add("org/two", {**SHARDED, "model.safetensors.index.json": index})
-    assert codes(load("org/two")) == ["index-mismatch", "index-total-mismatch"]
+    assert codes(load("org/two", deep=True)) == ["index-mismatch", "index-total-mismatch"]
     index["weight_map"]["far"] = "model-00003-of-00003.safetensors"  # type: ignore[index]
-    hub_server.add("org/two", {**SHARDED, "model.safetensors.index.json": index})
-    assert codes(load("org/two")) == ["missing-shard", "index-mismatch"]
+    hub_server.add("org/two", {**SHARDED, "model.safetensors.index.json": index}, commit="d" * 40)
+    assert codes(load("org/two", deep=True)) == ["missing-shard", "index-mismatch"]
 
 
 @pytest.mark.parametrize("name", ["../x.safetensors", "/etc/passwd", "a\\b", "http://x/y", "a\tb"])
@@ -71,7 +72,7 @@ def test_hostile_file_name_in_the_index(hub_server: HubServer, name: str) -> Non
         "org/two", {**SHARDED, "model.safetensors.index.json": {"weight_map": {"w": name}}}
     )
     with pytest.raises(MalformedError) as caught:
-        load("org/two")
+        load("org/two", deep=True)
     assert caught.value.message == f"model.safetensors.index.json: unsafe file name {name!r}"
 
 

@@ -14,19 +14,21 @@ from local_models import CONFIG, checkpoint, codes
 
 from hfkv.core.files import ModelFiles, RepoFile, Target
 from hfkv.errors import UnreadableError
-from hfkv.sources import load, save_snapshot
+from hfkv.sources import load
+from hfkv.sources.snapshot import save_snapshot
 
 
 @pytest.mark.parametrize("shards", [1, 3])
 def test_folder(tmp_path: Path, shards: int) -> None:
     """A folder as the safetensors package and save_pretrained write it."""
     folder = checkpoint(tmp_path / "m", shards)
-    (folder / "generation_config.json").write_text('{"eos_token_id": 2}')
+    (folder / "quantize_config.json").write_text('{"bits": 4}')
+    (folder / "generation_config.json").write_text("of no interest")
     (folder / "subfolder").mkdir()
     files = load(str(folder))
     assert files.target == Target(kind="folder", id=str(folder))
     assert files.config == CONFIG
-    assert files.side == {"generation_config.json": {"eos_token_id": 2}}
+    assert files.side == {"quantize_config.json": {"bits": 4}}
     assert [(g.name, g.dtype, g.shape, g.count) for g in files.tensors] == [
         ("model.layers.{}.w", "F16", (4, 6), shards)
     ]

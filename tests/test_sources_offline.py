@@ -96,7 +96,10 @@ def test_not_in_the_cache(hf_home: Path, target: str) -> None:
     name = target.partition("@")[0]
     assert caught.value.message == f"offline, and {name} is not in the cache at {hf_home}/hub"
     repo = name.partition(":")[0]
-    assert caught.value.hint == (f"fetch it once with `hf download {repo}`, or leave offline mode")
+    assert caught.value.hint == (
+        "inspecting it once online is enough to keep what is needed; "
+        f"`hf download {repo}` fetches all of it"
+    )
 
 
 def test_one_file_from_the_cache(hf_home: Path) -> None:

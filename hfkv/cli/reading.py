@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -19,11 +19,20 @@ __all__ = ["read", "read_several"]
 _SHOWN = 8  # headers named one by one by --verbose
 
 
-def read(target: str, given: Mapping[str, Any], chatter: Chatter) -> ModelFiles:
-    """Return everything that is to be known of the target; the source options say how."""
+def read(
+    target: str,
+    given: Mapping[str, Any],
+    chatter: Chatter,
+    *,
+    meanwhile: Callable[[], object] | None = None,
+) -> ModelFiles:
+    """Return everything that is to be known of the target; the source options say how.
+
+    `meanwhile` is called while a server is waited for, if one is.
+    """
     started = time.perf_counter()
     with Progress() if chatter.progress else nullcontext() as progress:
-        files = _load(target, given, progress)
+        files = _load(target, given, progress=progress, meanwhile=meanwhile)
     if chatter.verbose:
         _say(files, time.perf_counter() - started)
     return files
@@ -34,16 +43,19 @@ def read_several(
 ) -> list[ModelFiles | HfkvError]:
     """Return everything that is to be known of each target, or why it could not be read."""
     from hfkv.sources.several import load_several  # noqa: PLC0415  not needed for one
+    from hfkv.sources.shared import Shared  # noqa: PLC0415  the same
 
     started = time.perf_counter()
-    with Progress() if chatter.progress else nullcontext() as progress:
-        found = load_several(targets, lambda one: _load(one, given, None), progress=progress)
+    with Progress() if chatter.progress else nullcontext() as progress, Shared() as shared:
+        found = load_several(
+            targets, lambda one: _load(one, given, shared=shared), progress=progress
+        )
     if chatter.verbose:
         note(f"read {integer(len(targets))} models in {time.perf_counter() - started:.3f} s")
     return found
 
 
-def _load(target: str, given: Mapping[str, Any], progress: Progress | None) -> ModelFiles:
+def _load(target: str, given: Mapping[str, Any], **how: Any) -> ModelFiles:
     return load(
         target,
         revision=given.get("revision"),
@@ -51,7 +63,8 @@ def _load(target: str, given: Mapping[str, Any], progress: Progress | None) -> M
         offline=given["offline"],
         timeout=given["timeout"],
         config_path=given.get("config_path"),
-        progress=progress,
+        deep=given.get("deep", False),
+        **how,
     )
 
 

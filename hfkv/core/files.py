@@ -6,10 +6,21 @@ snapshot file holds. `to_json`/`from_json` are in `snapshots.py`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-__all__ = ["HeaderInfo", "IndexInfo", "ModelFiles", "Problem", "RepoFile", "Target", "TensorGroup"]
+from hfkv.errors import MalformedError
+
+__all__ = [
+    "HeaderInfo",
+    "IndexInfo",
+    "ModelFiles",
+    "Problem",
+    "RepoFile",
+    "Target",
+    "TensorGroup",
+    "check_name",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,3 +121,27 @@ class ModelFiles:
     index: IndexInfo | None = None
     hub: dict[str, Any] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
+
+    def with_problems(self, *problems: Problem) -> ModelFiles:
+        """Return the same files with more to report."""
+        return replace(self, problems=(*self.problems, *problems))
+
+    def with_config(self, config: dict[str, Any] | None) -> ModelFiles:
+        """Return the same files with another config; None is no other."""
+        if config is None:
+            return self
+        problems = tuple(problem for problem in self.problems if problem.code != "no-config")
+        return replace(self, config=config, problems=problems)
+
+
+def check_name(name: str, *, where: str) -> None:
+    """Refuse a file name that could mean another file than one of this repository."""
+    parts = name.split("/")
+    if (
+        not 0 < len(name) <= 1024
+        or "" in parts
+        or ".." in parts
+        or "\\" in name
+        or not name.isprintable()
+    ):
+        raise MalformedError(f"unsafe file name {name[:80]!r}", where=where)

@@ -21,7 +21,7 @@ from hfkv.core.jsontext import depth, gc_paused
 from hfkv.core.templates import Row, group_rows
 from hfkv.errors import MalformedError
 
-__all__ = ["MAX_HEADER", "Shard", "bytes_needed", "parse_shard"]
+__all__ = ["MAX_HEADER", "Shard", "bytes_needed", "parse_shard", "read_tree"]
 
 MAX_HEADER = 100_000_000
 _USIZE = 2**64 - 1
@@ -90,20 +90,30 @@ def parse_shard(first: bytes, *, file_size: int | None, path: str) -> Shard:
             hint="the file is cut off",
         )
     with gc_paused():
-        metadata, rows = _rows(_text(first[8:end], path), path)
-        rows.sort()
-        data_bytes = _check_layout(rows, path)
-        groups = group_rows(rows)
+        shard = read_tree(_decode(_text(first[8:end], path), path), header_bytes=end, path=path)
+    data_bytes = shard.info.data_bytes
     if file_size is not None and end + data_bytes != file_size:
         raise MalformedError(
             f"its tensors fill {data_bytes:,} bytes, and the file holds {file_size - end:,}",
             where=path,
             hint="the file is cut off, or something was appended to it",
         )
+    return shard
+
+
+def read_tree(tree: Any, *, header_bytes: int, path: str) -> Shard:
+    """Return the tensors of a decoded header, its objects as tuples of pairs.
+
+    `header_bytes` are the bytes of the file before its data. Raises MalformedError.
+    """
+    metadata, rows = _rows(tree, path)
+    rows.sort()
+    data_bytes = _check_layout(rows, path)
+    groups = group_rows(rows)
     return Shard(
         info=HeaderInfo(
             path=path,
-            header_bytes=end,
+            header_bytes=header_bytes,
             data_bytes=data_bytes,
             tensors=len(rows),
             metadata=metadata if len(str(metadata)) <= _METADATA_KEPT else {},
@@ -163,8 +173,7 @@ def _decode(text: str, where: str) -> Any:
     return tree
 
 
-def _rows(text: str, where: str) -> tuple[dict[str, str], list[Row]]:
-    tree = _decode(text, where)
+def _rows(tree: Any, where: str) -> tuple[dict[str, str], list[Row]]:
     if not isinstance(tree, tuple):
         raise MalformedError("its header is not a JSON object", where=where)
     metadata: dict[str, str] | None = None

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hfkv.core.files import IndexInfo, Problem, RepoFile
+from hfkv.core.files import IndexInfo, Problem, RepoFile, check_name
 from hfkv.core.headers import Shard
 from hfkv.core.jsontext import parse_object
 from hfkv.errors import MalformedError
@@ -20,7 +20,6 @@ from hfkv.errors import MalformedError
 __all__ = [
     "Index",
     "Manifest",
-    "check_name",
     "check_shards",
     "choose",
     "index_name",
@@ -53,19 +52,6 @@ class Manifest:
 
     weight_files: tuple[str, ...] = ()
     problems: tuple[Problem, ...] = ()
-
-
-def check_name(name: str, *, where: str) -> None:
-    """Refuse a file name that could mean another file than one of this repository."""
-    parts = name.split("/")
-    if (
-        not 0 < len(name) <= 1024
-        or "" in parts
-        or ".." in parts
-        or "\\" in name
-        or not name.isprintable()
-    ):
-        raise MalformedError(f"unsafe file name {name[:80]!r}", where=where)
 
 
 def index_name(files: Iterable[RepoFile]) -> str | None:

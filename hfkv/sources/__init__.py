@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hfkv.core.files import ModelFiles
+from hfkv.sources.cache import Cache, Key, cache_root
 from hfkv.sources.environment import endpoint, is_offline
-from hfkv.sources.local import load_path
-from hfkv.sources.reading import read_object
-from hfkv.sources.snapshot import save_snapshot
-from hfkv.sources.targets import LocalTarget, parse
+from hfkv.sources.order import Order
+from hfkv.sources.targets import HubTarget, LocalTarget, parse
 
-__all__ = ["load", "save_snapshot"]
+if TYPE_CHECKING:
+    from hfkv.sources.shared import Shared
+
+__all__ = ["load"]
 
 
 def load(
@@ -23,30 +26,68 @@ def load(
     offline: bool = False,
     timeout: float = 60.0,
     config_path: str | None = None,
+    deep: bool = False,
     progress: Callable[[int, int, str], None] | None = None,
+    meanwhile: Callable[[], object] | None = None,
+    shared: Shared | None = None,
 ) -> ModelFiles:
     """Return everything that is to be read of the model that `target` names.
 
     `timeout` is the deadline in seconds of all network work together; `config_path` is a
-    config.json to use instead of the target's; `progress` is told (done, total, what).
-    Raises HfkvError.
+    config.json to use instead of the target's; `deep` compares a repository's index with
+    its headers, name by name. `progress` is told (done, total, what); `meanwhile` is called
+    while answers are waited for; `shared` is what several models are read with. Raises
+    HfkvError.
     """
     hub = endpoint()
     wanted = parse(target, revision=revision, endpoint=hub)
-    config = None if config_path is None else read_object(Path(config_path), config_path)
+    config = None
+    if config_path is not None:
+        from hfkv.sources.reading import read_object  # noqa: PLC0415  most bring no config
+
+        config = read_object(Path(config_path), config_path)
     if isinstance(wanted, LocalTarget):
+        from hfkv.sources.local import load_path  # noqa: PLC0415  parsers of headers
+
         return load_path(wanted.path, config=config)
-    if offline or is_offline():
+    order = Order(
+        file=wanted.file,
+        config=config,
+        deep=deep,
+        frugal=shared is not None,
+        timeout=timeout,
+        progress=progress,
+        meanwhile=meanwhile,
+    )
+    return _load_repository(wanted, hub, order, token, shared, offline=offline or is_offline())
+
+
+def _load_repository(
+    wanted: HubTarget,
+    hub: str,
+    order: Order,
+    token: str | None,
+    shared: Shared | None,
+    *,
+    offline: bool,
+) -> ModelFiles:
+    """Return a repository: what is known of its commit, else what its Hub answers."""
+    cache = Cache(cache_root())
+    key = Key(
+        endpoint=hub,
+        repo=wanted.repo,
+        revision=wanted.revision,
+        file=wanted.file,
+        deep=order.deep,
+    )
+    kept = cache.latest(key) if offline or key.is_commit else None
+    if kept is not None:
+        return kept.with_config(order.config)
+    if offline:
         from hfkv.sources.downloaded import load_downloaded  # noqa: PLC0415
 
-        return load_downloaded(wanted, config=config)
-    from hfkv.sources.hub import load_hub  # noqa: PLC0415  no HTTP for what is local
+        return load_downloaded(wanted, config=order.config)
+    from hfkv.sources.hub import load_hub  # noqa: PLC0415  no HTTP for what is known
 
-    return load_hub(
-        wanted,
-        endpoint=hub,
-        token=token,
-        timeout=timeout,
-        config=config,
-        progress=progress,
-    )
+    session = None if shared is None else shared.session(hub, token)
+    return load_hub(key, order, token=token, cache=cache, session=session)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from hfkv.core.files import ModelFiles, Problem, RepoFile, Target
@@ -12,11 +11,10 @@ from hfkv.core.manifest import Index, Manifest, check_shards, without_weights
 from hfkv.core.templates import merge_groups
 from hfkv.errors import UnreadableError, UnsupportedError
 
-__all__ = ["SIDE_FILES", "assemble", "with_problems"]
+__all__ = ["SIDE_FILES", "assemble"]
 
 # Small files beside config.json that change how the model is read.
 SIDE_FILES = (
-    "generation_config.json",
     "hf_quant_config.json",
     "quantize_config.json",
     "quant_config.json",
@@ -75,8 +73,3 @@ def assemble(
         hub=hub or {},
         problems=tuple(dict.fromkeys(problems)),
     )
-
-
-def with_problems(files: ModelFiles, *problems: Problem) -> ModelFiles:
-    """Return the same files with more to report."""
-    return replace(files, problems=(*files.problems, *problems))

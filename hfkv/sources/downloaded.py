@@ -8,7 +8,6 @@ from typing import Any
 
 from hfkv.core.files import ModelFiles, Problem, Target
 from hfkv.errors import UnreadableError
-from hfkv.sources.assemble import with_problems
 from hfkv.sources.environment import cache_folder
 from hfkv.sources.local import load_folder, load_path
 from hfkv.sources.targets import HubTarget
@@ -29,7 +28,8 @@ def load_downloaded(wanted: HubTarget, *, config: dict[str, Any] | None = None) 
     if not path.exists():
         raise UnreadableError(
             f"offline, and {_name(wanted)} is not in the cache at {cache}",
-            hint=f"fetch it once with `hf download {wanted.repo}`, or leave offline mode",
+            hint="inspecting it once online is enough to keep what is needed;"
+            f" `hf download {wanted.repo}` fetches all of it",
             code="offline",
         )
     target = Target(kind="hub", id=_name(wanted), revision=wanted.revision, sha=sha)
@@ -38,13 +38,12 @@ def load_downloaded(wanted: HubTarget, *, config: dict[str, Any] | None = None) 
     files = load_folder(folder, target, config=config)
     if {"no-weights", "missing-shard"}.isdisjoint(problem.code for problem in files.problems):
         return files
-    return with_problems(
-        files,
+    return files.with_problems(
         Problem(
             code="offline-partial",
             message=f"offline: only what is in the cache at {cache} was read",
             hint="leave offline mode to read the rest; headers are small",
-        ),
+        )
     )
 
 

@@ -9,10 +9,11 @@ from urllib.parse import urlsplit
 
 from hfkv.errors import UsageError
 
-__all__ = ["Token", "cache_folder", "endpoint", "find_token", "is_offline"]
+__all__ = ["Token", "cache_folder", "endpoint", "find_token", "is_offline", "one_request"]
 
 DEFAULT_ENDPOINT = "https://huggingface.co"
 _TRUE = {"1", "ON", "YES", "TRUE"}
+_FALSE = {"0", "OFF", "NO", "FALSE"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,11 @@ def endpoint() -> str:
 def is_offline() -> bool:
     """Return whether the environment forbids the network."""
     return _is_true("HF_HUB_OFFLINE") or _is_true("TRANSFORMERS_OFFLINE")
+
+
+def one_request() -> bool:
+    """Return whether all headers may be asked for at once: HFKV_ONE_REQUEST=0 forbids it."""
+    return os.environ.get("HFKV_ONE_REQUEST", "").strip().upper() not in _FALSE
 
 
 def cache_folder() -> Path:

@@ -1,4 +1,4 @@
-"""The only module that knows the HTTP library: ranged reads, redirects, retries, one deadline.
+"""Ranged reads over HTTP: redirects, retries, rate limits, one deadline.
 
 One seam: `Client.fetch(url, start, stop)`. Every failure to get an answer is an
 UnreadableError; what an answer means is for the caller to say.
@@ -6,39 +6,41 @@ UnreadableError; what an answer means is for the caller to say.
 
 from __future__ import annotations
 
-import errno
-import os
+import copy
 import random
-import socket
-import ssl
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, NamedTuple, Self
-
-import requests
-import urllib3.exceptions
-from requests.adapters import HTTPAdapter
+from typing import NamedTuple, Self
 
 from hfkv import __version__
-from hfkv.errors import UnreadableError, UsageError
+from hfkv.errors import UnreadableError
 from hfkv.sources.bodies import BadBodyError, read_body
 from hfkv.sources.environment import Token
-from hfkv.sources.wire import host_of, length_of, next_hop, origin_of, promised, retry_after
+from hfkv.sources.pace import Pace
+from hfkv.sources.transport import BROKEN, Response, Transport, explain, may_pass
+from hfkv.sources.wire import (
+    host_of,
+    length_of,
+    limit_reached,
+    next_hop,
+    origin_of,
+    promised,
+    retry_after,
+)
 
 __all__ = ["Answer", "Client"]
 
 _CONNECT = 5.0
 _READ = 10.0
 _TRIES = 4
-_HOSTS = 8  # the Hub and its CDNs
+_TRIES_WHEN_LIMITED = 12  # a limit is no fault: there is an answer, only later
 _LONGEST_WAIT = 30.0
+_LONGEST_WINDOW = 600.0  # the Hub counts in windows of five minutes
 _ERROR_BODY = 65_536
 _REDIRECTS = {301, 302, 303, 307, 308}
 _RETRIED = {408, 429, 500, 502, 503, 504}
-_BROKEN = (requests.RequestException, urllib3.exceptions.HTTPError, OSError, BadBodyError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,32 +76,58 @@ class _Ask(NamedTuple):
 
 
 class Client:
-    """A pool of connections to one Hub and its CDNs, with a deadline for all of them.
+    """A pool of connections to one Hub and its CDNs, with a deadline for all that is asked.
 
-    The token goes to the origin of `endpoint` and nowhere else.
+    The token goes to the origin of `endpoint` and nowhere else. A `patient` client waits
+    for as long as a server that limits the rate asks it to, deadline or not.
     """
 
     def __init__(
-        self, endpoint: str, *, token: Token | None, timeout: float, connections: int
+        self,
+        endpoint: str,
+        *,
+        token: Token | None,
+        timeout: float,
+        connections: int,
+        patient: bool = False,
     ) -> None:
         self.endpoint = endpoint
         self.token = token
         self.timeout = timeout
         self._end = time.monotonic() + timeout
         self._origin = origin_of(endpoint)
-        self._connections = connections
-        self._adapters: dict[str, HTTPAdapter] = {}
-        self._proxies: dict[tuple[str, str | None, int], dict[str, str]] = {}
-        self._lock = threading.Lock()
+        self._patient = patient
+        self._transport = Transport(connections)
+        self._pace = Pace()
         self._closed = threading.Event()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End every wait, and close the connections that are idle."""
         self._closed.set()
-        for adapter in self._adapters.values():
-            adapter.close()
+        self._transport.close()
+
+    def limited(self, timeout: float) -> Client:
+        """Return a client of the same connections with a deadline of its own."""
+        client = copy.copy(self)
+        client.timeout = timeout
+        client._end = time.monotonic() + timeout  # noqa: SLF001  it is one of us
+        return client
+
+    def as_nobody(self) -> Client:
+        """Return a client of the same connections and deadline without the token."""
+        client = copy.copy(self)
+        client.token = None
+        return client
+
+    def warm(self, url: str) -> None:
+        """Open a connection that a later request to the host of `url` finds ready."""
+        self._transport.warm(url, timeout=_CONNECT)
 
     def left(self) -> float:
         """Return the seconds left; raises UnreadableError when there are none."""
@@ -129,22 +157,51 @@ class Client:
         attempt = 0
         while True:
             attempt += 1
+            self._take_turn(url)
             try:
                 answer = self._follow(ask)
             except _BrokenError as broken:
-                if attempt == _TRIES or not _may_pass(broken) or not self._wait(attempt, None):
-                    raise _explain(broken, broken.host) from None
+                if attempt >= _TRIES or not may_pass(broken) or not self._back_off(attempt):
+                    raise explain(broken, broken.host) from None
                 continue
-            if answer.status not in _RETRIED or attempt == _TRIES:
-                return answer
-            if not self._wait(attempt, retry_after(answer.headers)):
+            if answer.status not in _RETRIED or not self._may_ask_again(answer, attempt):
                 return answer
 
-    def _wait(self, attempt: int, asked: float | None) -> bool:
-        """Sleep before another try; return False when there is no time for it."""
+    def _may_ask_again(self, answer: Answer, attempt: int) -> bool:
+        """Wait as the server asks, or as seems good; return False when it is not to be."""
+        limited = answer.status == 429
+        if attempt >= (_TRIES_WHEN_LIMITED if limited else _TRIES):
+            return False
+        asked = retry_after(answer.headers)
+        if asked is None:
+            return self._back_off(attempt)
+        if limited:
+            self._pace.pause(self._counted_as(answer.url), asked)
+        return self._wait(asked)
+
+    def _back_off(self, attempt: int) -> bool:
         longest = min(0.25 * 2**attempt, 4.0)
-        seconds = random.uniform(longest / 4, longest) if asked is None else asked  # noqa: S311
-        if seconds > min(_LONGEST_WAIT, self._end - time.monotonic()):
+        return self._wait(random.uniform(longest / 4, longest))  # noqa: S311
+
+    def _take_turn(self, url: str) -> None:
+        """Wait while the server counts no further requests, if there is time for it."""
+        seconds = self._pace.left(self._counted_as(url))
+        if seconds:
+            self._wait(seconds + random.uniform(0, 0.25))  # noqa: S311  not all at once
+
+    def _counted_as(self, url: str) -> str:
+        """Return what a rate limit covers: the Hub's API, its files, or another host."""
+        if url.startswith(f"{self.endpoint}/api/"):
+            return "api"
+        return "files" if origin_of(url) == self._origin else host_of(url)
+
+    def _wait(self, seconds: float) -> bool:
+        """Sleep; return False at once when there is no time for it."""
+        if self._patient:
+            if seconds > _LONGEST_WINDOW:
+                return False
+            self._end += seconds
+        elif seconds > min(_LONGEST_WAIT, self._end - time.monotonic()):
             return False
         return not self._closed.wait(seconds)
 
@@ -156,16 +213,22 @@ class Client:
                 with self._send(url, ask) as response:
                     if origin_of(url) == self._origin:
                         commit = commit or response.headers.get("X-Repo-Commit")
+                    self._note_limit(url, response.headers)
                     location = response.headers.get("Location")
                     if response.status_code not in _REDIRECTS or not location:
                         return self._read(response, ask, url, commit)
                     # a body that has been read leaves the connection free for the next request
                     self._take(response, _ERROR_BODY)
-            except _BROKEN as error:
+            except BROKEN as error:
                 raise _BrokenError(host_of(url)) from error
             url = next_hop(url, location, seen)
 
-    def _send(self, url: str, ask: _Ask) -> requests.Response:
+    def _note_limit(self, url: str, headers: Mapping[str, str]) -> None:
+        seconds = limit_reached(headers)
+        if seconds is not None:
+            self._pace.pause(self._counted_as(url), seconds)
+
+    def _send(self, url: str, ask: _Ask) -> Response:
         headers = {"User-Agent": f"hfkv/{__version__}", "Accept-Encoding": "gzip"}
         if ask.stop is not None:
             headers["Range"] = f"bytes={ask.start}-{ask.stop - 1}"
@@ -173,33 +236,9 @@ class Client:
         if self.token is not None and origin_of(url) == self._origin:
             headers["Authorization"] = f"Bearer {self.token.value}"
         left = self.left()
-        # Below the library's session: that would read bodies of redirects to their end,
-        # keep cookies, and send what ~/.netrc holds for the host.
-        return self._adapter(url).send(
-            requests.Request("GET", url, headers=headers).prepare(),
-            stream=True,
-            timeout=(min(_CONNECT, left), min(_READ, left)),
-            proxies=self._proxies_for(url),
-        )
+        return self._transport.get(url, headers, connect=min(_CONNECT, left), read=min(_READ, left))
 
-    def _proxies_for(self, url: str) -> dict[str, str]:
-        # reading the environment anew costs a tenth of a request
-        origin = origin_of(url)
-        if origin not in self._proxies:
-            self._proxies[origin] = requests.utils.get_environ_proxies(url, no_proxy=None)
-        return self._proxies[origin]
-
-    def _adapter(self, url: str) -> HTTPAdapter:
-        scheme = url.partition(":")[0]
-        with self._lock:
-            if scheme not in self._adapters:
-                kind = _SharedTls if scheme == "https" else HTTPAdapter
-                self._adapters[scheme] = kind(
-                    pool_connections=_HOSTS, pool_maxsize=self._connections
-                )
-            return self._adapters[scheme]
-
-    def _read(self, response: requests.Response, ask: _Ask, url: str, commit: str | None) -> Answer:
+    def _read(self, response: Response, ask: _Ask, url: str, commit: str | None) -> Answer:
         status, total = response.status_code, None
         if ask.stop is not None and status == 206:
             length, total = promised(response.headers, ask.start, ask.stop)
@@ -227,117 +266,5 @@ class Client:
             total=total,
         )
 
-    def _take(self, response: requests.Response, limit: int) -> tuple[bytes, bool]:
+    def _take(self, response: Response, limit: int) -> tuple[bytes, bool]:
         return read_body(response.raw, response.headers, limit, self.left)
-
-
-class _SharedTls(HTTPAdapter):
-    """Share one TLS context: urllib3 would load the CA file for every connection."""
-
-    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
-        self._context = _tls_context()
-        super().init_poolmanager(*args, ssl_context=self._context, **kwargs)
-
-    def proxy_manager_for(self, *args: Any, **kwargs: Any) -> Any:
-        kwargs["ssl_context"] = self._context
-        return super().proxy_manager_for(*args, **kwargs)
-
-    def cert_verify(self, conn: Any, *_: Any, **__: Any) -> None:
-        conn.cert_reqs = "CERT_REQUIRED"
-
-
-def _tls_context() -> ssl.SSLContext:
-    named = next(
-        (
-            os.environ[name]
-            for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
-            if os.environ.get(name)
-        ),
-        None,
-    )
-    path = named or requests.utils.DEFAULT_CA_BUNDLE_PATH
-    try:
-        if Path(path).is_dir():
-            return ssl.create_default_context(capath=path)
-        return ssl.create_default_context(cafile=path)
-    except OSError:
-        raise UsageError(
-            f"the certificates in {path} cannot be read",
-            hint="REQUESTS_CA_BUNDLE or SSL_CERT_FILE names a file in PEM format",
-            code="certificates",
-        ) from None
-
-
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield an exception and everything that it wraps."""
-    todo, seen = [error], set()
-    while todo:
-        error = todo.pop()
-        if id(error) in seen:
-            continue
-        seen.add(id(error))
-        yield error
-        inner = (*error.args, getattr(error, "reason", None), error.__cause__, error.__context__)
-        todo += [cause for cause in inner if isinstance(cause, BaseException)]
-
-
-def _may_pass(error: BaseException) -> bool:
-    """Return whether the same request may succeed when it is tried again."""
-    lasting = (ssl.SSLCertVerificationError, requests.exceptions.InvalidURL)
-    for cause in _causes(error):
-        if isinstance(cause, lasting):
-            return False
-        if isinstance(cause, socket.gaierror):
-            return cause.errno == socket.EAI_AGAIN
-    return True
-
-
-def _explain(error: BaseException, host: str) -> UnreadableError:
-    """Return a sentence for a failure of the transport; the library's own text is not shown."""
-    causes = list(_causes(error))
-
-    def caused_by(*kinds: type[BaseException]) -> bool:
-        return any(isinstance(cause, kinds) for cause in causes)
-
-    if caused_by(requests.exceptions.ProxyError, urllib3.exceptions.ProxyError):
-        return UnreadableError(
-            f"the proxy does not lead to {host}",
-            hint="check HTTPS_PROXY and NO_PROXY",
-            code="proxy",
-        )
-    if caused_by(ssl.SSLCertVerificationError):
-        return UnreadableError(
-            f"the certificate of {host} cannot be verified",
-            hint="behind a company proxy, set REQUESTS_CA_BUNDLE to its CA file",
-            code="certificate",
-        )
-    if caused_by(ssl.SSLError):
-        return UnreadableError(f"no secure connection to {host}", hint=_elsewhere(), code="tls")
-    if caused_by(socket.gaierror):
-        return UnreadableError(
-            f"the name {host} cannot be resolved",
-            hint=_elsewhere() or "check the network, or use --offline",
-            code="dns",
-        )
-    if caused_by(ConnectionRefusedError):
-        return UnreadableError(
-            f"{host} refuses the connection", hint=_elsewhere(), code="connection"
-        )
-    unreachable = {errno.ENETUNREACH, errno.EHOSTUNREACH}
-    if any(isinstance(cause, OSError) and cause.errno in unreachable for cause in causes):
-        return UnreadableError(f"there is no way to {host}", hint=_elsewhere(), code="connection")
-    if caused_by(requests.Timeout, urllib3.exceptions.TimeoutError, TimeoutError):
-        return UnreadableError(f"{host} does not answer", hint=_elsewhere(), code="timeout")
-    bad = next((cause for cause in causes if isinstance(cause, BadBodyError)), None)
-    if bad is not None:
-        return UnreadableError(f"{host} sends {bad}", hint=_elsewhere(), code="transfer")
-    return UnreadableError(
-        f"the connection to {host} breaks off", hint=_elsewhere(), code="connection"
-    )
-
-
-def _elsewhere() -> str | None:
-    """Return a hint at the variables that decide where requests go, if any are set."""
-    names = ("HF_ENDPOINT", "HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "https_proxy", "http_proxy")
-    found = [name for name in names if os.environ.get(name)]
-    return f"check {' and '.join(found)}, set in the environment" if found else None

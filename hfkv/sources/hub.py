@@ -1,144 +1,108 @@
 """A model on the Hub: its listing, its small files, and the headers of its weights.
 
 Everything that does not depend on an answer is asked at once: first the listing, config.json
-and the start of model.safetensors; then, at the commit that the listing names, side files,
-index and the start of every weights file; then what was too long for the first read.
+and whatever may hold the headers; then, at the commit that the listing names, side files and
+the start of every weights file; then what was too long for the first read. Nothing that an
+answer has ruled out is asked for, and nothing that is kept of that commit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from concurrent.futures import Future, as_completed
-from dataclasses import dataclass, replace
+from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
-from hfkv.core.files import ModelFiles, Problem, RepoFile, Target
-from hfkv.core.headers import Shard
-from hfkv.core.manifest import (
-    Index,
-    Manifest,
-    check_name,
-    choose,
-    index_name,
-    needs_index,
-    parse_index,
-)
+from hfkv.core.files import ModelFiles, Problem, Target
+from hfkv.core.manifest import Index, Manifest, choose, index_name, needs_index, parse_index
 from hfkv.errors import HfkvError, MalformedError, UnreadableError, UnsupportedError
-from hfkv.sources.assemble import SIDE_FILES, assemble, with_problems
+from hfkv.sources.assemble import SIDE_FILES, assemble
+from hfkv.sources.cache import Cache, Key
 from hfkv.sources.environment import find_token
-from hfkv.sources.http import Answer, Client
+from hfkv.sources.http import Answer
 from hfkv.sources.listing import Listing, parse_listing
-from hfkv.sources.pool import Pool
+from hfkv.sources.order import Order
 from hfkv.sources.reading import MAX_INDEX
 from hfkv.sources.refusals import Asked, is_rejected_token, no_hub, refusal
 from hfkv.sources.repository import Repository
-from hfkv.sources.targets import HubTarget
+from hfkv.sources.session import Session
+from hfkv.sources.shards import Early, ask_early, read_shards
 
 __all__ = ["load_hub"]
 
-_WORKERS = 32
-_INDEX_ALWAYS = 10_000_000  # a larger index is read only when it decides which files belong
-_FIRST_FEW = 32_768  # one round trip under TCP slow start
-_FIRST_MANY = 98_304  # in mixtures of experts, 72 kB of header a file is typical
-_FEW = 8
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Order:
-    """What is wanted: `file` alone or the whole model, with a config of the user's own or not."""
-
-    file: str | None
-    config: dict[str, Any] | None
-    progress: Callable[[int, int, str], None] | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Early:
-    """Answers that were asked for before anything was known."""
-
-    config: Future[Answer] | None
-    weights: dict[str, Future[Answer]]
-
 
 def load_hub(
-    wanted: HubTarget,
+    key: Key,
+    order: Order,
     *,
-    endpoint: str,
     token: str | None = None,
-    timeout: float = 60.0,
-    config: dict[str, Any] | None = None,
-    progress: Callable[[int, int, str], None] | None = None,
+    cache: Cache,
+    session: Session | None = None,
 ) -> ModelFiles:
-    """Return a repository as read from the Hub at `endpoint`, within `timeout` seconds.
+    """Return a repository as read from its Hub, or as `cache` has it at the same commit.
 
-    `config` stands in for its config.json. A gated repository without access gives what its
-    public metadata says, with the problem `gated`. Raises HfkvError.
+    A gated repository without access gives what its public metadata says, with the problem
+    `gated`. Raises HfkvError.
     """
-    if wanted.file is not None and wanted.file.endswith(".gguf"):
+    if key.file is not None and key.file.endswith(".gguf"):
         raise UnsupportedError(
             "GGUF files are not read yet",
-            where=wanted.file,
+            where=key.file,
             hint="inspect the original model that it was converted from",
             code="gguf",
         )
-    asked = Asked(
-        endpoint=endpoint, repo=wanted.repo, revision=wanted.revision, token=find_token(token)
-    )
-    order = _Order(file=wanted.file, config=config, progress=progress)
-    pool = Pool(_WORKERS)
-    try:
-        with Client(endpoint, token=asked.token, timeout=timeout, connections=_WORKERS) as client:
-            return _load(Repository(client=client, pool=pool, asked=asked), order)
-    finally:
-        pool.close()
+    with nullcontext(session) if session else Session(key.endpoint, find_token(token)) as line:
+        repo = Repository(
+            client=line.client.limited(order.timeout),
+            pool=line.pool,
+            asked=Asked(
+                endpoint=key.endpoint, repo=key.repo, revision=key.revision, token=line.token
+            ),
+        )
+        return _load(repo, order, cache, key)
 
 
-def _load(repo: Repository, order: _Order) -> ModelFiles:
+def _load(repo: Repository, order: Order, cache: Cache, key: Key) -> ModelFiles:
+    kept = cache.latest(key)
     info = repo.pool.submit(repo.ask_info)
-    early = _ask_early(repo, order)
+    early = ask_early(repo, order) if kept is None else None
+    if order.meanwhile is not None:
+        order.meanwhile()
     answer = repo.wait(info)
     if is_rejected_token(answer) and repo.asked.token is not None:
-        return _load_without_token(repo, order, refusal(repo.asked, answer))
+        return _load_without_token(repo, order, cache, key, refusal(repo.asked, answer))
     listing = _listing(repo, answer)
-    target = Target(
-        kind="hub",
-        id=listing.id if order.file is None else f"{listing.id}:{order.file}",
-        revision=repo.asked.revision,
-        sha=listing.sha,
-    )
-    try:
-        files = _read(repo, order, listing, target, early)
-    except UnreadableError as error:
-        if error.code != "gated":
-            raise
-        files = _public_only(listing, target, order, error)
+    if kept is None or kept.target.sha != listing.sha:
+        kept = cache.find(key, listing.sha)
+    if kept is None:
+        files = _read(repo, order, listing, early or ask_early(repo, order))
+        _keep(files, order, cache, key)
+    else:
+        cache.point(key, listing.sha)
+        files = replace(kept.with_config(order.config), target=_target(repo, order, listing))
     if listing.id == repo.asked.repo:
         return files
-    return with_problems(
-        files,
-        Problem(code="renamed", message=f"{repo.asked.repo} is called {listing.id} on the Hub"),
+    return files.with_problems(
+        Problem(code="renamed", message=f"{repo.asked.repo} is called {listing.id} on the Hub")
     )
 
 
-def _load_without_token(repo: Repository, order: _Order, rejected: HfkvError) -> ModelFiles:
+def _keep(files: ModelFiles, order: Order, cache: Cache, key: Key) -> None:
+    """Keep what is true of the commit, whoever asks; not what a closed gate leaves to see."""
+    if order.config is None and all(problem.code != "gated" for problem in files.problems):
+        cache.keep(key, files)
+
+
+def _load_without_token(
+    repo: Repository, order: Order, cache: Cache, key: Key, rejected: HfkvError
+) -> ModelFiles:
     """Ask again as nobody: the Hub refuses a bad token even for what is public."""
-    repo.client.token = None
-    nobody = replace(repo, asked=replace(repo.asked, token=None))
+    nobody = replace(repo, client=repo.client.as_nobody(), asked=replace(repo.asked, token=None))
     try:
-        files = _load(nobody, order)
+        files = _load(nobody, order, cache, key)
     except UnreadableError as error:
         raise rejected if error.code == "not-found" else error from None
-    return with_problems(
-        files, Problem(code="token-rejected", message=rejected.what, hint=rejected.hint)
-    )
-
-
-def _ask_early(repo: Repository, order: _Order) -> _Early:
-    name = order.file or "model.safetensors"
-    revision, submit = repo.asked.revision, repo.pool.submit
-    return _Early(
-        config=submit(repo.ask, "config.json", revision) if order.config is None else None,
-        weights={name: submit(repo.ask, name, revision, 0, _FIRST_FEW)},
+    return files.with_problems(
+        Problem(code="token-rejected", message=rejected.what, hint=rejected.hint)
     )
 
 
@@ -153,60 +117,74 @@ def _listing(repo: Repository, answer: Answer) -> Listing:
         raise
 
 
-def _read(
-    repo: Repository, order: _Order, listing: Listing, target: Target, early: _Early
+def _target(repo: Repository, order: Order, listing: Listing) -> Target:
+    return Target(
+        kind="hub",
+        id=listing.id if order.file is None else f"{listing.id}:{order.file}",
+        revision=repo.asked.revision,
+        sha=listing.sha,
+    )
+
+
+def _read(repo: Repository, order: Order, listing: Listing, early: Early) -> ModelFiles:
+    target = _target(repo, order, listing)
+    try:
+        return _read_all(repo, order, listing, target, early)
+    except UnreadableError as error:
+        if error.code != "gated":
+            raise
+        return _public_only(listing, target, order, error)
+
+
+def _read_all(
+    repo: Repository, order: Order, listing: Listing, target: Target, early: Early
 ) -> ModelFiles:
+    config = order.config
+    if early.config is not None and listing.metadata.get("gated"):
+        # behind a closed gate nothing else needs to be asked for
+        config = _config(repo, listing, early)
     names = {file.path for file in listing.files}
     side = {
         name: repo.pool.submit(repo.read_object, name, listing.sha)
         for name in SIDE_FILES
         if name in names
     }
-    asked_index = _ask_index(repo, order, listing)
-    headers: dict[str, Future[Shard]] = {}
-    if asked_index is None or not needs_index(listing.files):
-        # the names alone tell which files belong: no need to wait for the index
-        likely = _choose(order, listing, None).weight_files
-        _ask_headers(repo, listing, likely, early, headers)
-    config = order.config if early.config is None else _config(repo, listing, early.config)
-    index = None if asked_index is None else repo.wait(asked_index)
+    index = _index(repo, order, listing)
     manifest = _choose(order, listing, index)
-    _ask_headers(repo, listing, manifest.weight_files, early, headers)
+    shards = read_shards(repo, listing, manifest.weight_files, early, order)
     return assemble(
         target=target,
         files=listing.files,
         manifest=manifest,
-        config=config,
+        config=_config(repo, listing, early) if config is None else config,
         side={name: repo.wait(future) for name, future in side.items()},
-        shards=_collect(repo, order, [headers[name] for name in manifest.weight_files]),
+        shards=shards,
         index=index,
         hub={key: value for key, value in listing.metadata.items() if key != "config"},
     )
 
 
-def _choose(order: _Order, listing: Listing, index: Index | None) -> Manifest:
+def _choose(order: Order, listing: Listing, index: Index | None) -> Manifest:
     if order.file is not None:
         return Manifest(weight_files=(order.file,))
     return choose(listing.files, index)
 
 
-def _ask_index(repo: Repository, order: _Order, listing: Listing) -> Future[Index] | None:
+def _index(repo: Repository, order: Order, listing: Listing) -> Index | None:
+    """Return the index where names do not tell which files belong, or when it is asked for."""
     name = index_name(listing.files)
     if name is None or order.file is not None:
         return None
-    size = next((file.size for file in listing.files if file.path == name), None) or 0
-    if size > _INDEX_ALWAYS and not needs_index(listing.files):
+    if not (order.deep or needs_index(listing.files)):
         return None
-    return repo.pool.submit(_index, repo, name, listing.sha)
-
-
-def _index(repo: Repository, name: str, sha: str) -> Index:
-    answer = repo.ask(name, sha, limit=MAX_INDEX)
+    answer = repo.ask(name, listing.sha, limit=MAX_INDEX)
     return parse_index(repo.checked(answer, name).body, path=name)
 
 
-def _config(repo: Repository, listing: Listing, asked: Future[Answer]) -> dict[str, Any] | None:
-    answer = repo.wait(asked)
+def _config(repo: Repository, listing: Listing, early: Early) -> dict[str, Any] | None:
+    if early.config is None:
+        return None
+    answer = repo.wait(early.config)
     listed = any(file.path == "config.json" for file in listing.files)
     if answer.status == 404 and not listed:
         return None
@@ -216,42 +194,8 @@ def _config(repo: Repository, listing: Listing, asked: Future[Answer]) -> dict[s
     return repo.parse_object(answer, "config.json")
 
 
-def _ask_headers(
-    repo: Repository,
-    listing: Listing,
-    names: Iterable[str],
-    early: _Early,
-    headers: dict[str, Future[Shard]],
-) -> None:
-    """Begin to read the headers of those files that have not been asked for yet."""
-    listed = {file.path: file for file in listing.files}
-    todo = [name for name in names if name not in headers]
-    guess = _FIRST_FEW if len(todo) <= _FEW else _FIRST_MANY
-    for name in todo:
-        check_name(name, where=listing.id)
-        headers[name] = repo.pool.submit(
-            repo.read_shard,
-            listed.get(name, RepoFile(path=name)),
-            listing.sha,
-            guess,
-            early.weights.get(name),
-        )
-
-
-def _collect(repo: Repository, order: _Order, asked: list[Future[Shard]]) -> list[Shard]:
-    tell = order.progress or (lambda _done, _total, _what: None)
-    tell(0, len(asked), "headers")
-    try:
-        for done, future in enumerate(as_completed(asked, timeout=repo.client.left()), start=1):
-            future.result()  # the first failure ends the run, whatever the others do
-            tell(done, len(asked), "headers")
-    except TimeoutError:
-        raise repo.client.timed_out() from None
-    return [future.result() for future in asked]
-
-
 def _public_only(
-    listing: Listing, target: Target, order: _Order, error: UnreadableError
+    listing: Listing, target: Target, order: Order, error: UnreadableError
 ) -> ModelFiles:
     """Return what the Hub shows of a gated repository to everybody: names, sizes, counts."""
     manifest = _choose(order, listing, None)

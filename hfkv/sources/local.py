@@ -12,7 +12,7 @@ from hfkv.core.jsontext import MAX_DEPTH, parse
 from hfkv.core.manifest import Index, Manifest, choose, index_name, parse_index
 from hfkv.core.snapshots import from_json
 from hfkv.errors import MalformedError, UnreadableError, UnsupportedError, UsageError
-from hfkv.sources.assemble import SIDE_FILES, assemble, with_problems
+from hfkv.sources.assemble import SIDE_FILES, assemble
 from hfkv.sources.reading import (
     MAX_INDEX,
     read_object,
@@ -126,13 +126,12 @@ def _load_weights(path: Path, config: dict[str, Any] | None) -> ModelFiles:
     series = choose(_list(path.parent)).weight_files
     if path.name not in series or len(series) < 2:
         return files
-    return with_problems(
-        files,
+    return files.with_problems(
         Problem(
             code="part-of-model",
             message=f"{path.name} is one of the {len(series)} files of a model",
             hint="give its folder to size the whole model",
-        ),
+        )
     )
 
 
@@ -143,7 +142,7 @@ def _load_json(path: Path, config: dict[str, Any] | None) -> ModelFiles:
     if path.name.endswith(".hfkv.json") or (isinstance(data, dict) and "schema" in data):
         files = from_json(data, where=where)
         files = replace(files, target=replace(files.target, kind="snapshot"))
-        return files if config is None else replace(files, config=config)
+        return files.with_config(config)
     if not isinstance(data, dict):
         raise MalformedError(
             f"expected a JSON object at the top, got {type(data).__name__}", where=where

@@ -16,9 +16,35 @@ from hfkv.sources.pool import Pool
 from hfkv.sources.reading import MAX_SMALL
 from hfkv.sources.refusals import Asked, no_hub, refusal
 
-__all__ = ["Repository"]
+__all__ = ["FirstRead", "Repository"]
 
 _T = TypeVar("_T")
+_MAX_INFO = 64_000_000
+_MAX_BUNDLE = 64_000_000
+_FEW = 8
+_FIRST_FEW = 32_768  # one round trip under TCP slow start
+_FIRST_MANY = 98_304  # in mixtures of experts, 72 kB of header a file is typical
+_FIRST_MOST = 8_000_000
+
+
+class FirstRead:
+    """How many bytes of a weights file to ask for at first: learnt from the headers seen."""
+
+    def __init__(self, *, files: int) -> None:
+        self._guess = _FIRST_FEW if files <= _FEW else _FIRST_MANY
+        self._seen: list[int] = []
+
+    def stop(self, size: int | None) -> int:
+        """Return where to stop reading a file of `size` bytes."""
+        guess = self._guess
+        if len(self._seen) >= _FEW:
+            longest = max(self._seen)
+            guess = min(max(_FIRST_FEW, longest + longest // 8), _FIRST_MOST)
+        return guess if size is None else min(guess, size)
+
+    def learn(self, header_bytes: int) -> None:
+        """Take a header of that length into account."""
+        self._seen.append(header_bytes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,8 +58,15 @@ class Repository:
     def ask_info(self) -> Answer:
         """Return the answer with the listing of the revision that was asked for."""
         revision = quote(self.asked.revision, safe="")
-        path = f"/api/models/{self.asked.repo}/revision/{revision}?blobs=true"
-        return self.client.fetch(self.asked.endpoint + path, limit=64_000_000)
+        return self.client.fetch(f"{self._api}/revision/{revision}?blobs=true", limit=_MAX_INFO)
+
+    def ask_bundle(self, index: str) -> Answer:
+        """Return the answer with the headers of all files of an index, on the default branch."""
+        return self.client.fetch(f"{self._api}/safetensors-metadata/{index}", limit=_MAX_BUNDLE)
+
+    @property
+    def _api(self) -> str:
+        return f"{self.asked.endpoint}/api/models/{self.asked.repo}"
 
     def ask(
         self,
@@ -71,24 +104,25 @@ class Repository:
         return parse_object(answer.body, where=path)
 
     def read_shard(
-        self, file: RepoFile, revision: str, guess: int, early: Future[Answer] | None
+        self, file: RepoFile, revision: str, first: FirstRead, early: Future[Answer] | None
     ) -> Shard:
-        """Return the header of a weights file in one read of `guess` bytes, or in two.
+        """Return the header of a weights file in one read, or in two.
 
         `early` is an answer that was asked for before the revision was known; it counts
         only when it is from that commit.
         """
-        needed = bytes_needed(b"", file.size, where=file.path)
-        stop = guess if file.size is None else max(needed, min(guess, file.size))
+        bytes_needed(b"", file.size, where=file.path)  # an empty file needs no request
         answer = None if early is None else self.wait(early)
         if answer is None or answer.status not in {200, 206} or answer.commit != revision:
-            answer = self.checked(self.ask(file.path, revision, 0, stop), file.path)
+            asked = self.ask(file.path, revision, 0, first.stop(file.size))
+            answer = self.checked(asked, file.path)
         size = _size(file, answer)
-        first = answer.body
-        needed = bytes_needed(first, size, where=file.path)
-        if needed > len(first):
-            first += self._rest(file, revision, answer.url, len(first), needed)
-        return parse_shard(first, file_size=size, path=file.path)
+        head = answer.body
+        needed = bytes_needed(head, size, where=file.path)
+        if needed > len(head):
+            head += self._rest(file, revision, answer.url, len(head), needed)
+        first.learn(needed)
+        return parse_shard(head, file_size=size, path=file.path)
 
     def _rest(self, file: RepoFile, revision: str, url: str, start: int, stop: int) -> bytes:
         # from where the first bytes came, without the redirect; its signature may have expired

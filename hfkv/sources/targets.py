@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from hfkv.core.manifest import check_name
+from hfkv.core.files import check_name
 from hfkv.errors import MalformedError, UnreadableError, UsageError
 
 __all__ = ["HubTarget", "LocalTarget", "parse"]

@@ -11,7 +11,15 @@ from urllib.parse import urljoin, urlsplit
 from hfkv.errors import UnreadableError
 from hfkv.sources.bodies import BadBodyError
 
-__all__ = ["host_of", "length_of", "next_hop", "origin_of", "promised", "retry_after"]
+__all__ = [
+    "host_of",
+    "length_of",
+    "limit_reached",
+    "next_hop",
+    "origin_of",
+    "promised",
+    "retry_after",
+]
 
 _REDIRECTS = 5
 _RANGE = re.compile(r"bytes (\d{1,19})-(\d{1,19})/(\d{1,19}|\*)", re.ASCII)
@@ -49,11 +57,17 @@ def next_hop(url: str, location: str, seen: set[str]) -> str:
     return target
 
 
+def limit_reached(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds until a rate limit that is used up (`r=0`) starts anew."""
+    limit = re.search(r"\br=0\b.*?\bt=(\d{1,6})", headers.get("RateLimit", ""))
+    return float(limit[1]) + 1 if limit else None
+
+
 def retry_after(headers: Mapping[str, str]) -> float | None:
     """Return how many seconds a server asks to wait: RateLimit, else Retry-After."""
-    limit = re.search(r"\br=0\b.*?\bt=(\d{1,6})", headers.get("RateLimit", ""))
-    if limit:
-        return float(limit[1]) + 1
+    seconds = limit_reached(headers)
+    if seconds is not None:
+        return seconds
     text = headers.get("Retry-After", "").strip()
     if re.fullmatch(r"\d{1,6}", text):
         return float(text)

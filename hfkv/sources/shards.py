@@ -1,0 +1,124 @@
+"""The headers of a repository's weights: all in one request, or the start of every file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Future, as_completed
+from dataclasses import dataclass, field
+
+from hfkv.core.bundle import parse_bundle
+from hfkv.core.files import RepoFile, check_name
+from hfkv.core.headers import Shard
+from hfkv.errors import HfkvError
+from hfkv.sources.environment import one_request
+from hfkv.sources.guess import Guess, guess_by_name
+from hfkv.sources.http import Answer
+from hfkv.sources.listing import Listing
+from hfkv.sources.order import Order
+from hfkv.sources.repository import FirstRead, Repository
+
+__all__ = ["INDEX", "Early", "ask_early", "read_shards"]
+
+INDEX = "model.safetensors.index.json"
+_FEW = 8  # files whose headers are read by ranges as fast as by anything else
+_WARM_FEW, _WARM_MANY = 4, 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Early:
+    """Answers that were asked for before the file list was there."""
+
+    config: Future[Answer] | None
+    starts: dict[str, Future[Answer]] = field(default_factory=dict)
+    bundle: Future[Answer] | None = None
+
+
+def ask_early(repo: Repository, order: Order) -> Early:
+    """Ask for config.json and for whatever may hold the headers, and open connections."""
+    revision, submit = repo.asked.revision, repo.pool.submit
+    config = submit(repo.ask, "config.json", revision) if order.config is None else None
+    if order.frugal:
+        return Early(config=config)
+    guess = guess_by_name(repo.asked.repo) if order.file is None else Guess(True, False)
+    name = order.file or "model.safetensors"
+    stop = FirstRead(files=1).stop(None)
+    early = Early(
+        config=config,
+        starts={name: submit(repo.ask, name, revision, 0, stop)} if guess.one_file else {},
+        bundle=submit(repo.ask_bundle, INDEX) if guess.several and _may(repo, order) else None,
+    )
+    _warm(repo, guess)
+    return early
+
+
+def _warm(repo: Repository, guess: Guess) -> None:
+    """Open connections for the requests that the file list will lead to."""
+    count = (_WARM_FEW if guess.one_file else _WARM_MANY) if guess.several else 0
+    for _ in range(count):
+        repo.pool.submit(repo.client.warm, repo.asked.endpoint)
+
+
+def _may(repo: Repository, order: Order) -> bool:
+    """Return whether the endpoint can answer: it knows the default branch of whole models."""
+    return repo.asked.revision == "main" and order.file is None and one_request()
+
+
+def read_shards(
+    repo: Repository, listing: Listing, names: Sequence[str], early: Early, order: Order
+) -> list[Shard]:
+    """Return the headers of the named files, in their order."""
+    tell = order.progress or (lambda _done, _total, _what: None)
+    tell(0, len(names), "headers")
+    bundle = _from_bundle(repo, listing, names, early, order)
+    if bundle is not None:
+        tell(len(names), len(names), "headers")
+        return bundle
+    asked = _ask_starts(repo, listing, names, early)
+    try:
+        for done, future in enumerate(as_completed(asked, timeout=repo.client.left()), start=1):
+            future.result()  # the first failure ends the run, whatever the others do
+            tell(done, len(asked), "headers")
+    except TimeoutError:
+        raise repo.client.timed_out() from None
+    return [future.result() for future in asked]
+
+
+def _from_bundle(
+    repo: Repository, listing: Listing, names: Sequence[str], early: Early, order: Order
+) -> list[Shard] | None:
+    """Return all headers from the one-request endpoint; None unless they add up in time."""
+    known = {file.path: file.size for file in listing.files if file.size is not None}
+    if len(names) < 2 or INDEX not in known or not known.keys() >= set(names):
+        return None
+    asked = early.bundle
+    if asked is None and len(names) > _FEW and _may(repo, order):
+        asked = repo.pool.submit(repo.ask_bundle, INDEX)
+    if asked is None:
+        return None
+    patience = min(0.25 + 0.005 * len(names), 2.5, repo.client.left())
+    try:
+        answer = asked.result(timeout=patience)
+        if answer.status != 200 or answer.commit not in {None, listing.sha}:
+            return None
+        return list(parse_bundle(answer.body, {name: known[name] or 0 for name in names}))
+    except (TimeoutError, HfkvError):
+        return None
+
+
+def _ask_starts(
+    repo: Repository, listing: Listing, names: Sequence[str], early: Early
+) -> list[Future[Shard]]:
+    listed = {file.path: file for file in listing.files}
+    first = FirstRead(files=len(names))
+    for name in names:
+        check_name(name, where=listing.id)
+    return [
+        repo.pool.submit(
+            repo.read_shard,
+            listed.get(name, RepoFile(path=name)),
+            listing.sha,
+            first,
+            early.starts.get(name),
+        )
+        for name in names
+    ]
