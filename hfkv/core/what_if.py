@@ -7,28 +7,33 @@ alone stays as it is: embeddings, output head, norms, routers, convolutions, tow
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from math import prod
 
 from hfkv.core.files import ModelFiles
 from hfkv.core.pieces import Piece, take_inventory
 from hfkv.core.quantization import read_scheme
 from hfkv.core.quantization.layouts import split_name
-from hfkv.core.weights import WeightReport
+from hfkv.core.weights import RoleTotal, WeightReport
 from hfkv.errors import UsageError
 
-__all__ = ["WEIGHT_FORMATS", "WhatIf", "what_if"]
+__all__ = ["WEIGHT_FORMATS", "WhatIf", "as_if", "weight_format", "what_if"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhatIf:
-    """Estimated loaded bytes in a format, what they assume, and what would stay 16 bit."""
+    """Estimated loaded bytes in a format, what they assume, and what would stay 16 bit.
+
+    `by_role` has the same bytes by role, none where shapes are not known.
+    """
 
     name: str
     bytes: int
     assumptions: tuple[str, ...]
     unquantized_bytes: int
+    by_role: dict[str, int] = field(default_factory=dict)
 
 
 # Bits of a matrix [rows, columns] in a format, and where its overhead comes from.
@@ -59,6 +64,8 @@ WEIGHT_FORMATS: dict[str, tuple[Bits, str]] = {
     "mxfp4": (_grouped(4, 32, 8), "an 8-bit exponent for every 32 values"),
     "mxfp8": (_grouped(8, 32, 8), "an 8-bit exponent for every 32 values"),
     "nvfp4": (_grouped(4, 16, 8), "an 8-bit scale for every 16 values"),
+    "q8_0": (_grouped(8, 32, 16), "a 16-bit scale for every 32 values"),
+    "q4_0": (_grouped(4, 32, 16), "a 16-bit scale for every 32 values"),
 }
 _SPELLINGS = {
     "awq": "int4",
@@ -82,11 +89,8 @@ _LEFT_ALONE = re.compile(
 )
 
 
-def what_if(report: WeightReport, files: ModelFiles, name: str) -> WhatIf | None:
-    """Return an estimate of the loaded weights in another format, or None without counts.
-
-    Raises UsageError for a format that is not known.
-    """
+def weight_format(name: str) -> str:
+    """Return the format that a name means; raises UsageError for one that is not known."""
     wanted = name.strip().lower()
     wanted = _SPELLINGS.get(wanted, wanted)
     if wanted not in WEIGHT_FORMATS and wanted not in _PLAIN:
@@ -95,6 +99,21 @@ def what_if(report: WeightReport, files: ModelFiles, name: str) -> WhatIf | None
             hint="known: bf16, fp16, fp32, " + ", ".join(WEIGHT_FORMATS),
             code="weights-dtype",
         )
+    return wanted
+
+
+def as_if(report: WeightReport, found: WhatIf) -> WeightReport:
+    """Return what would be loaded if the weights were in that format."""
+    roles = {role: RoleTotal(bytes=n, parameters=None) for role, n in found.by_role.items()}
+    return replace(report, loaded_bytes=found.bytes, by_role=roles)
+
+
+def what_if(report: WeightReport, files: ModelFiles, name: str) -> WhatIf | None:
+    """Return an estimate of the loaded weights in another format, or None without counts.
+
+    Raises UsageError for a format that is not known.
+    """
+    wanted = weight_format(name)
     if report.parameters is None:
         return None
     if not files.tensors:
@@ -116,33 +135,38 @@ def _by_count(parameters: int, name: str) -> WhatIf:
 
 
 def _plain(files: ModelFiles, name: str) -> WhatIf:
-    loaded = take_inventory(files, read_scheme(files)).loaded
-    parameters = sum(p.parameters or 0 for p in loaded)
+    by_role: Counter[str] = Counter()
+    for piece in take_inventory(files, read_scheme(files)).loaded:
+        by_role[piece.role] += (piece.parameters or 0) * _PLAIN[name] // 8
     return WhatIf(
         name=name,
-        bytes=parameters * _PLAIN[name] // 8,
+        bytes=by_role.total(),
         assumptions=(f"every parameter in {name}",),
         unquantized_bytes=0,
+        by_role=dict(by_role),
     )
 
 
 def _by_shape(files: ModelFiles, name: str) -> WhatIf:
     rule, overhead = WEIGHT_FORMATS[name]
-    bits = kept = 0
+    bits: Counter[str] = Counter()
+    kept: Counter[str] = Counter()
     for piece in take_inventory(files, read_scheme(files)).loaded:
         size = _matrix_bits(piece, rule)
         if size is None:
-            kept += _kept_bytes(piece)
+            kept[piece.role] += _kept_bytes(piece)
         else:
-            bits += size
+            bits[piece.role] += size
+    by_role = {role: -(-bits[role] // 8) + kept[role] for role in kept | bits}
     return WhatIf(
         name=name,
-        bytes=-(-bits // 8) + kept,
+        bytes=sum(by_role.values()),
         assumptions=(
             f"matrices of attention, MLP and experts in {name}, with {overhead}",
             _KEPT,
         ),
-        unquantized_bytes=kept,
+        unquantized_bytes=kept.total(),
+        by_role=by_role,
     )
 
 

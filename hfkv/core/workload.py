@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
-__all__ = ["Deployment", "GpuChoice", "Workload"]
+from hfkv.errors import UsageError
+
+__all__ = ["Deployment", "GpuChoice", "Workload", "resolved"]
+
+_LONGEST = 2**40  # tokens or sequences
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,10 +33,11 @@ class Deployment:
     """How the engine is started. None means the engine's own default.
 
     `utilization` is the share of GPU memory the engine may take, as an exact fraction;
-    `overhead_bytes` is activations and runtime per GPU when the user states it. The last
-    five are vLLM's own: how many ranks share the positions of a sequence, tokens in a
-    block, whether prefixes are cached, tokens drafted ahead, and whether windowed layers
-    are managed apart from full ones.
+    `overhead_bytes` is activations and runtime per GPU when the user states it. Host
+    memory takes `offloaded_weights`, an exact share of the weights, and up to
+    `host_kv_bytes` of the cache, of all GPUs together. Five are vLLM's own: how many ranks
+    share the positions of a sequence, tokens in a block, whether prefixes are cached,
+    tokens drafted ahead, and whether windowed layers are managed apart from full ones.
     """
 
     gpus: tuple[GpuChoice, ...] = ()
@@ -48,6 +53,8 @@ class Deployment:
     enable_prefix_caching: bool | None = None
     num_speculative_tokens: int = 0
     hybrid_kv_cache_manager: bool = True
+    offloaded_weights: Fraction = Fraction(0)
+    host_kv_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +64,10 @@ class Workload:
     `context` is tokens kept per sequence (None: the model's maximum); `sequences` are
     resident at once; `seq_lens`, when given, are the real lengths and replace both.
     `kv_dtype` is a format name or `auto`; `source_tokens` is the encoder or image positions
-    that cross-attention holds (None: the model's maximum).
+    that cross-attention holds (None: the model's maximum). `prompt` and `output` are the
+    two parts of a length and replace `context` with their sum; the first `shared_prefix`
+    tokens of all sequences are the same. `weights_dtype` asks what the weights would take
+    in another format (None: they are taken as they are stored).
     """
 
     context: int | None = None
@@ -67,3 +77,52 @@ class Workload:
     engine: str = "none"
     source_tokens: int | None = None
     deployment: Deployment = Deployment()
+    prompt: int | None = None
+    output: int | None = None
+    shared_prefix: int = 0
+    weights_dtype: str | None = None
+
+
+def resolved(work: Workload) -> Workload:
+    """Return the workload with prompt and output added up to its context.
+
+    Raises UsageError for numbers that make no sense together or at all.
+    """
+    if work.prompt is not None or work.output is not None:
+        if work.context is not None or work.seq_lens:
+            raise UsageError(
+                "--prompt and --output replace --context and --seq-lens",
+                hint="give one or the other",
+            )
+        parts = (work.prompt or 0, work.output or 0)
+        if min(parts) < 0:
+            raise UsageError("--prompt and --output must not be negative")
+        work = replace(work, context=sum(parts))
+    _check(work)
+    return work
+
+
+def _check(work: Workload) -> None:
+    lengths = (*work.seq_lens, *((work.context,) if work.context is not None else ()))
+    if any(not 0 < length <= _LONGEST for length in lengths):
+        raise UsageError("a sequence length must be a positive number of tokens")
+    if not 0 < work.sequences <= _LONGEST:
+        raise UsageError("the concurrency must be a positive number of sequences")
+    if work.source_tokens is not None and not 0 <= work.source_tokens <= _LONGEST:
+        raise UsageError("--source-tokens must not be negative")
+    if work.shared_prefix < 0:
+        raise UsageError("--shared-prefix must not be negative")
+    deployment = work.deployment
+    if not 0 <= deployment.offloaded_weights <= 1:
+        raise UsageError(
+            f"--offload weights={float(deployment.offloaded_weights):.0%} is not a share of the "
+            "weights",
+            hint="it is from 0% to 100%",
+            code="offload",
+        )
+    if deployment.host_kv_bytes < 0:
+        raise UsageError(
+            f"--cpu-kv {deployment.host_kv_bytes} is negative",
+            hint="give a size such as 32gib",
+            code="cpu-kv",
+        )

@@ -6,16 +6,26 @@ config.json; what is true of one model type only is looked up by that name in it
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Protocol
 
 from hfkv.core.architecture import Architecture
 from hfkv.core.dtypes import DType
 from hfkv.core.stores import Fixed, Layer, Store
-from hfkv.core.workload import Workload
+from hfkv.core.workload import Deployment, Workload
 
-__all__ = ["Engine", "Formats", "PerGpu", "as_needed", "entries", "text_type"]
+__all__ = [
+    "Engine",
+    "Formats",
+    "PerGpu",
+    "Rank",
+    "StartUp",
+    "as_needed",
+    "entries",
+    "ranks_of",
+    "text_type",
+]
 
 
 class Formats(Protocol):
@@ -38,6 +48,50 @@ class PerGpu:
     steady_bytes_per_sequence: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartUp:
+    """What an engine logs when it starts with so much memory for the cache.
+
+    `max_concurrency` is a fraction: blocks there are, blocks that one sequence may take.
+    `longest` is the longest sequence the start-up check admits, at most the one asked for.
+    """
+
+    kv_cache_tokens: int
+    max_concurrency: tuple[int, int]
+    longest: int
+
+
+def _nothing(_prefix: int, _tokens: int) -> int:
+    return 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rank:
+    """The fullest rank of one deployment: the bytes of one sequence there, by its tokens.
+
+    `ideal` is the model's need, `admission` what the start-up check counts, `reserved` what
+    bounds the number of sequences (vLLM 0.14 to 0.19 checks less), `steady` what decoding
+    holds. `shared(prefix, tokens)` is what a sequence saves when others have its prefix too.
+    `held_back` bytes of the pool are never a sequence's; `started(tokens, pool)` is the log.
+    """
+
+    ideal: Callable[[int], int]
+    admission: Callable[[int], int]
+    reserved: Callable[[int], int]
+    steady: Callable[[int], int]
+    shared: Callable[[int, int], int] = _nothing
+    held_back: int = 0
+    started: Callable[[int, int], StartUp] | None = None
+
+    def at(self, tokens: int) -> PerGpu:
+        """Return the three figures of a sequence of `tokens`."""
+        return PerGpu(
+            ideal_bytes_per_sequence=self.ideal(tokens),
+            admission_bytes_per_sequence=self.admission(tokens),
+            steady_bytes_per_sequence=self.steady(tokens),
+        )
+
+
 def text_type(arch: Architecture) -> str:
     """Return the decoder's own model type."""
     return arch.text_model_type or arch.model_type or ""
@@ -58,6 +112,17 @@ def entries(store: Store, tokens: int, _workload: Workload) -> int:
     return 1 if isinstance(store, Fixed) else store.slots(tokens)
 
 
+def ranks_of(deployment: Deployment) -> tuple[int, int]:
+    """Return the tensor and pipeline parallel sizes, from the GPUs where they are not stated."""
+    count = deployment.gpus[0].count if deployment.gpus else 1
+    pp = max(1, deployment.pipeline_parallel_size)
+    return max(1, deployment.tensor_parallel_size or count // pp), pp
+
+
+def _settings(deployment: Deployment) -> Hashable:
+    return (*ranks_of(deployment), deployment.max_num_batched_tokens)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
     """One engine. `adapt(architecture, layer index, layer)` returns what it really keeps.
@@ -68,11 +133,16 @@ class Engine:
     `serves_float32` says that a float32 checkpoint is computed in float32 (the serving
     engines cast it to 16 bit). `cache_dtype` is the format of the cache where the user
     names none (None: what the checkpoint declares, else its compute dtype); `cache_dtypes`
-    are the formats there are (empty: not known), `small_dtype` the one of 8 bits.
+    are the formats there are (empty: not known), `small_dtype` the one of 8 bits, if there
+    is one.
     `splits_layers` says that several GPUs share the layers, not the heads, `embeds_on_host`
-    that the input embedding stays with the host. `per_gpu` reports
-    one sequence of so many tokens on one rank, where blocks, reserves and padding make that
-    more than the sum of its stores.
+    that the input embedding stays with the host. `rank` answers for
+    one sequence on one rank, where blocks, reserves and padding make that more than the sum
+    of its stores; `settings` is all that it heeds of a deployment. `shares_prefixes` says
+    that a prefix is kept once for all sequences that have it, and `preempts` that running
+    sequences may be put off when the pool is full. `weight_formats` are what its users
+    quantize weights to, the milder first. `default_context` is the length it serves where
+    that is not the model's maximum.
     """
 
     name: str
@@ -83,7 +153,20 @@ class Engine:
     serves_float32: bool = False
     cache_dtype: str | None = None
     cache_dtypes: tuple[str, ...] = ()
-    small_dtype: str = "fp8"
+    small_dtype: str | None = "fp8"
     splits_layers: bool = False
     embeds_on_host: bool = False
-    per_gpu: Callable[[Architecture, Workload, Formats, int], PerGpu] | None = None
+    rank: Callable[[Architecture, Workload, Formats], Rank] | None = None
+    settings: Callable[[Deployment], Hashable] = _settings
+    shares_prefixes: bool = False
+    preempts: bool = False
+    weight_formats: tuple[str, ...] = ("fp8", "int4")
+    default_context: Callable[[Architecture, Deployment], int | None] | None = None
+
+    @property
+    def per_gpu(self) -> Callable[[Architecture, Workload, Formats, int], PerGpu] | None:
+        """Return `rank` at one length, None where the engine has no rule of its own."""
+        rank = self.rank
+        if rank is None:
+            return None
+        return lambda arch, workload, formats, tokens: rank(arch, workload, formats).at(tokens)

@@ -151,6 +151,7 @@ LLAMA_CPP = Engine(
     cache_dtype="float16",
     cache_dtypes=CACHE_DTYPES,
     small_dtype="q8_0",
+    weight_formats=("q8_0", "q4_0"),
     splits_layers=True,
     embeds_on_host=True,
 )

@@ -6,11 +6,13 @@ Source: SGLang 0.5.23, `srt/model_executor/pool_configurator.py`, `srt/mem_cache
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from hfkv.core.architecture import Architecture
 from hfkv.core.dtypes import DType
-from hfkv.core.engines.engine import Engine, Formats, PerGpu, entries, text_type
+from hfkv.core.engines.engine import Engine, Formats, Rank, entries, ranks_of, text_type
 from hfkv.core.engines.stages import pipeline_stages
 from hfkv.core.stores import Fixed, Grows, Layer, LayerKind, Role, Store
 from hfkv.core.workload import Workload
@@ -147,45 +149,106 @@ def _pack(layer: Layer, stores: tuple[Store, ...], cache: DType) -> tuple[Store,
     )
 
 
-def _per_gpu(arch: Architecture, workload: Workload, formats: Formats, tokens: int) -> PerGpu:
-    """Report one sequence of `tokens` on one rank: its need, its share of the pools, its load.
+def _rank(arch: Architecture, workload: Workload, formats: Formats) -> Rank:
+    """Answer for one sequence on one rank: its need, its share of the pools, its load.
 
     A hybrid's memory is first split between tokens and states, 10 to 9: whichever pool a
     sequence takes more of decides how many there may be.
     """
-    deployment = workload.deployment
-    count = deployment.gpus[0].count if deployment.gpus else 1
-    pp = max(1, deployment.pipeline_parallel_size)
-    tp = max(1, deployment.tensor_parallel_size or count // pp)
+    tp, pp = ranks_of(workload.deployment)
     source = (arch.source_tokens if workload.source_tokens is None else workload.source_tokens) or 0
 
-    def size(store: Store, slots: int) -> int:
-        elements = store.elements
-        if store.heads is not None:
-            elements = elements // store.heads * -(-store.heads // tp)
-        return formats.of(store).size(elements) * slots
+    def loads(stores: list[Store]) -> tuple[_Load, ...]:
+        alike = Counter(stores)
+        return tuple((store, n * _entry(store, formats, tp)) for store, n in alike.items())
 
-    def length(store: Store) -> int:
-        return source if store.role is Role.CROSS else tokens
-
-    found = []
+    stages = []
     for stage in pipeline_stages(len(arch.layers), pp):
         layers = [(i, arch.layers[i]) for i in stage]
         kept = [s for i, x in layers for s in _pack(x, _adapt(arch, i, x), formats.cache)]
-        states = [s for s in kept if isinstance(s, Fixed) and s.heads]
-        others = [s for s in kept if s not in states]
-        cache = sum(size(s, _slots(s, length(s), workload)) for s in others)
-        state = sum(size(s, _STATES) for s in states)
-        found.append(
-            PerGpu(
-                ideal_bytes_per_sequence=sum(
-                    size(s, entries(s, length(s), workload)) for _, x in layers for s in x.stores
-                ),
-                admission_bytes_per_sequence=_of_pools(cache, state),
-                steady_bytes_per_sequence=cache + state,
+        stages.append(
+            _Stage(
+                needed=loads([s for _, x in layers for s in x.stores]),
+                cache=loads([s for s in kept if not _pooled(s)]),
+                states=loads([s for s in kept if _pooled(s)]),
+                source=source,
+                workload=workload,
             )
         )
-    return max(found, key=lambda rank: rank.admission_bytes_per_sequence)
+
+    def fullest(tokens: int) -> _Stage:
+        return max(stages, key=lambda stage: stage.reserved(tokens))
+
+    return Rank(
+        ideal=lambda tokens: fullest(tokens).ideal(tokens),
+        admission=lambda tokens: fullest(tokens).reserved(tokens),
+        reserved=lambda tokens: fullest(tokens).reserved(tokens),
+        steady=lambda tokens: fullest(tokens).steady(tokens),
+        shared=lambda prefix, tokens: fullest(tokens).shared(prefix, tokens),
+    )
+
+
+_Load = tuple[Store, int]  # a store, and the bytes of one of its entries in all layers
+
+
+def _entry(store: Store, formats: Formats, tp: int) -> int:
+    elements = store.elements
+    if store.heads is not None:
+        elements = elements // store.heads * -(-store.heads // tp)
+    return formats.of(store).size(elements)
+
+
+def _pooled(store: Store) -> bool:
+    """Tell a state of the prefix cache's pool from what belongs to a request."""
+    return isinstance(store, Fixed) and store.heads is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stage:
+    """One pipeline stage: what its layers need, and what the two pools hold of them."""
+
+    needed: tuple[_Load, ...]
+    cache: tuple[_Load, ...]
+    states: tuple[_Load, ...]
+    source: int
+    workload: Workload
+
+    def ideal(self, tokens: int) -> int:
+        """Return the need of one sequence."""
+        return self._sum(entries, self.needed, tokens)
+
+    def steady(self, tokens: int) -> int:
+        """Return what a running sequence holds."""
+        return self._sum(_slots, self.cache + self.states, tokens)
+
+    def reserved(self, tokens: int) -> int:
+        """Return the memory for both pools in which a sequence finds room."""
+        return _of_pools(self._sum(_slots, self.cache, tokens), self._states)
+
+    def shared(self, prefix: int, tokens: int) -> int:
+        """Return what a prefix saves a sequence; the pool of states is not relieved."""
+        kept = min(prefix, tokens)
+        size = sum(s.slots(kept) * n for s, n in self.cache if isinstance(s, Grows) and _full(s))
+        if not self._states:
+            return size
+        spare = self.reserved(tokens) - _of_pools(0, self._states)
+        return min(size * 19 // 10, spare)
+
+    @property
+    def _states(self) -> int:
+        return self._sum(_slots, self.states, 0)
+
+    def _sum(
+        self, slots: Callable[[Store, int, Workload], int], loads: tuple[_Load, ...], tokens: int
+    ) -> int:
+        return sum(
+            slots(store, self.source if store.role is Role.CROSS else tokens, self.workload) * size
+            for store, size in loads
+        )
+
+
+def _full(store: Grows) -> bool:
+    return store.window is None and store.role is not Role.CROSS
 
 
 def _of_pools(cache: int, state: int) -> int:
@@ -201,6 +264,8 @@ SGLANG = Engine(
     pack=_pack,
     slots=_slots,
     period=_V4_ROWS_EVERY * 10,
-    per_gpu=_per_gpu,
+    rank=_rank,
+    shares_prefixes=True,
+    preempts=True,
     cache_dtypes=("bfloat16", "float16", *_FP8, "nvfp4"),
 )

@@ -103,4 +103,11 @@ def _adapt(arch: Architecture, _index: int, layer: Layer) -> tuple[Store, ...]:
     return tuple(kept)
 
 
-TRANSFORMERS = Engine(name="transformers", adapt=_adapt, serves_float32=True)
+# Its quantized caches keep a full-precision rest and have their own back ends: not sized here.
+TRANSFORMERS = Engine(
+    name="transformers",
+    adapt=_adapt,
+    serves_float32=True,
+    small_dtype=None,
+    weight_formats=("int8", "nf4"),
+)

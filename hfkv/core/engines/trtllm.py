@@ -44,5 +44,6 @@ TRTLLM = Engine(
     adapt=_adapt,
     slots=_slots,
     period=_BLOCK,
+    shares_prefixes=True,
     cache_dtypes=("bfloat16", "float16", "fp8", "fp8_e4m3", "int8", "nvfp4"),
 )

@@ -3,27 +3,36 @@
 Three figures that its users confuse. *Ideal* is what the model needs at a length.
 *Admission* is what the start-up check, the logged capacity and the logged concurrency
 count: whole blocks, windows with the tokens in flight, padding layers, two or three
-states. *Steady* is what a decoding sequence holds. Source: vLLM 0.32 (and older versions
-where a rule changed), read in v1/core/kv_cache_utils.py, v1/kv_cache_interface.py.
+states. *Steady* is what a decoding sequence holds.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from fractions import Fraction
+from dataclasses import replace
 
 from hfkv.core.architecture import Architecture
-from hfkv.core.engines.engine import Engine, Formats, PerGpu, text_type
-from hfkv.core.engines.stages import pipeline_stages
-from hfkv.core.engines.vllm_blocks import sized
-from hfkv.core.engines.vllm_groups import Group, form_groups, pool_bytes
-from hfkv.core.engines.vllm_options import VllmOptions, options_for
-from hfkv.core.engines.vllm_refusals import refuse
-from hfkv.core.engines.vllm_specs import Demand, Spec, raw_specs
+from hfkv.core.engines.engine import Engine, Formats, Rank, StartUp
+from hfkv.core.engines.vllm_admission import (
+    VllmAdmission,
+    VllmCapacity,
+    VllmStage,
+    admission,
+    capacity,
+    demands,
+    groups,
+    held_stages,
+    null_block,
+    pool_block,
+    resolved,
+    specs,
+)
+from hfkv.core.engines.vllm_groups import Group
+from hfkv.core.engines.vllm_options import VllmOptions, options_for, parse_version
+from hfkv.core.engines.vllm_specs import FULL_KINDS, Demand, Spec
 from hfkv.core.engines.vllm_stores import CACHE_DTYPES, adapt, pack
-from hfkv.core.stores import Role
-from hfkv.core.workload import Workload
+from hfkv.core.workload import Deployment, Workload
 
 __all__ = [
     "VLLM",
@@ -36,224 +45,94 @@ __all__ = [
     "specs",
 ]
 
-# Layouts that put pages of different sizes side by side.
-# Source: mla/indexer.py, models/dots3_note/nvidia/attention.py.
-_PACKED_LAYOUT = frozenset({"deepseek_v4", "dots3_note_text"})
-_DRAFTERS = 64  # more than any model has
+_NO_MAXIMUM = 2048  # tokens
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VllmStage:
-    """One pipeline stage: its caches, one block of its pool, what a sequence needs there."""
+def _default_context(arch: Architecture, deployment: Deployment) -> int | None:
+    """Return the length that is served where none is given, None for the model's maximum.
 
-    layers_with_cache: int
-    pool_bytes_per_block: int
-    ideal_bytes: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VllmAdmission:
-    """What vLLM reserves for one sequence of `max_model_len` tokens on one tensor rank.
-
-    `stages` are the pipeline's, in order; the other figures are of all of them together.
+    From 0.11 on LongRoPE starts at the length it was trained at; a config without a maximum
+    gets 2,048. Source: vLLM 0.32 config/model.py, _get_and_verify_max_len.
     """
-
-    max_model_len: int
-    specs: tuple[Spec, ...]
-    groups: tuple[Group, ...]
-    demand: Demand
-    stages: tuple[VllmStage, ...]
-    ideal_bytes: int
-    version: tuple[int, int]
-
-    @property
-    def pool_bytes_per_block(self) -> int:
-        """Return the bytes of one block, the widest group's."""
-        return pool_bytes(self.groups)
-
-    @property
-    def blocks_per_sequence(self) -> int:
-        """Return the blocks of all groups; they are drawn from one pool."""
-        return self.blocks(self.demand)
-
-    @property
-    def max_memory_usage_bytes(self) -> int:
-        """Return the bytes that one sequence may take."""
-        return self.pool_bytes_per_block * self.blocks_per_sequence
-
-    def blocks(self, demand: Demand) -> int:
-        """Return the blocks that the start-up check counts for one request.
-
-        From 0.14 to 0.19 it counted those of the first group only.
-        """
-        counted = self.groups[:1] if (0, 14) <= self.version < (0, 20) else self.groups
-        return sum(group.blocks(demand) for group in counted)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VllmCapacity:
-    """What a pool of `available_bytes` holds, as vLLM logs it.
-
-    `estimated_max_model_len` is the longest sequence the start-up check would let pass, at
-    most the one asked for; 0 when not even one token fits.
-    """
-
-    available_bytes: int
-    num_blocks: int
-    kv_cache_size_tokens: int
-    max_concurrency: Fraction
-    fits: bool
-    estimated_max_model_len: int
-
-
-def specs(arch: Architecture, formats: Formats, options: VllmOptions) -> tuple[Spec, ...]:
-    """Return every cache of the model on one rank, with its block and page.
-
-    Raises UnsupportedError for a model that vLLM does not serve, UsageError for a plan.
-    """
-    refuse(arch, options)
-    options = _resolved(arch, options)
-    return sized(arch, raw_specs(arch, formats, options), formats, options)
-
-
-def groups(arch: Architecture, found: tuple[Spec, ...], options: VllmOptions) -> tuple[Group, ...]:
-    """Return the groups in which the layers share the pool."""
-    return form_groups(
-        found,
-        hybrid_manager=options.hybrid_kv_cache_manager,
-        packed=text_type(arch) in _PACKED_LAYOUT,
+    if arch.max_context is None:
+        return _NO_MAXIMUM
+    return (
+        arch.original_max_context if parse_version(deployment.engine_version) >= (0, 11) else None
     )
 
 
-def _resolved(arch: Architecture, options: VllmOptions) -> VllmOptions:
-    """Return the options with prefix caching decided.
-
-    It is off by default for encoder-decoders and pure recurrent models and, before 0.26,
-    for every model with states. Source: vLLM 0.32 config/model.py.
-    """
-    if options.enable_prefix_caching is not None:
-        return options
-    roles = {store.role for layer in arch.layers for store in layer.stores}
-    states = bool(roles & {Role.STATE, Role.CONV})
-    caching = bool(roles & {Role.KV, Role.LATENT}) and Role.CROSS not in roles
-    if states and options.version < (0, 26):
-        caching = False
-    return replace(options, enable_prefix_caching=caching)
-
-
-def admission(
-    arch: Architecture,
-    formats: Formats,
-    options: VllmOptions,
-    *,
-    max_model_len: int,
-    source_tokens: int | None = None,
-) -> VllmAdmission:
-    """Return what vLLM would reserve for one sequence of `max_model_len` tokens.
-
-    Raises UnsupportedError for a model that vLLM does not serve, UsageError for a plan or
-    a cache format that it refuses.
-    """
-    found = specs(arch, formats, options)
-    formed = groups(arch, found, options)
-    source = (arch.source_tokens if source_tokens is None else source_tokens) or 0
-
-    def stage(holds: Callable[[int], bool]) -> VllmStage:
-        held = [spec for spec in found if holds(spec.layer)]
-        return VllmStage(
-            layers_with_cache=len(held),
-            pool_bytes_per_block=pool_bytes(formed, holds),
-            ideal_bytes=sum(spec.ideal_bytes(max_model_len, source) for spec in held),
-        )
-
-    return VllmAdmission(
-        max_model_len=max_model_len,
-        specs=found,
-        groups=formed,
-        demand=_demand(arch, options, max_model_len),
-        stages=tuple(stage(holds) for holds in _stages(arch, options)),
-        ideal_bytes=sum(spec.ideal_bytes(max_model_len, source) for spec in found),
-        version=options.version,
-    )
-
-
-def _demand(arch: Architecture, options: VllmOptions, max_model_len: int) -> Demand:
-    crossing = any(s.role is Role.CROSS for layer in arch.layers for s in layer.stores)
-    batched = options.batched_tokens(max_model_len, chunked_prefill=not crossing)
-    drafted = options.num_speculative_tokens
-    chain = min(max(1, arch.mtp_layers), drafted) > 1
-    return Demand(
-        max_model_len=max_model_len,
-        in_flight=options.concurrent_batches * batched,
-        encoder_tokens=batched,
-        retained=drafted - 1 if chain else 0,
-        context_parallel=options.decode_context_parallel_size,
-    )
-
-
-def _stages(arch: Architecture, options: VllmOptions) -> list[Callable[[int], bool]]:
-    """Return for each stage which layers it holds; drafters are on the last one."""
-    count = len(arch.layers)
-    stages = pipeline_stages(count, options.pipeline_parallel_size)
-    held = [*map(set, stages[:-1]), set(stages[-1]) | set(range(count, count + _DRAFTERS))]
-    return [layers.__contains__ for layers in held]
-
-
-def capacity(plan: VllmAdmission, available_bytes: int) -> VllmCapacity:
-    """Return what `available_bytes` for the pool of the fullest stage hold.
-
-    From 0.30 on one block is held back before the start-up check. Up to 0.20 the logged
-    number of tokens counted every group as if it held all of them.
-    """
-    pool = max(stage.pool_bytes_per_block for stage in plan.stages)
-    blocks = available_bytes // pool if pool else 0
-    usable = available_bytes - (pool if plan.version >= (0, 30) else 0)
-    asked = sum(group.blocks(plan.demand) for group in plan.groups)
-    concurrency = Fraction(blocks, max(1, asked))
-    tokens = int(concurrency * plan.max_model_len)
-    if plan.version < (0, 21) and plan.groups:
-        size = min(spec.block_size for group in plan.groups for spec in group.specs)
-        tokens = blocks // len(plan.groups) * size * plan.demand.context_parallel
-    return VllmCapacity(
-        available_bytes=available_bytes,
-        num_blocks=blocks,
-        kv_cache_size_tokens=tokens,
-        max_concurrency=concurrency,
-        fits=pool * plan.blocks(plan.demand) <= usable,
-        estimated_max_model_len=_longest(plan, pool, usable),
-    )
-
-
-def _longest(plan: VllmAdmission, pool: int, usable: int) -> int:
-    """Return the longest request that `usable` bytes admit, at most the plan's."""
-
-    def fits(length: int) -> bool:
-        return pool * plan.blocks(replace(plan.demand, max_model_len=length)) <= usable
-
-    low, high = 0, plan.max_model_len
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle - 1)
-    return low
-
-
-def _per_gpu(arch: Architecture, workload: Workload, formats: Formats, tokens: int) -> PerGpu:
-    """Report one sequence of `tokens` on the fullest rank of a deployment.
+def _rank(arch: Architecture, workload: Workload, formats: Formats) -> Rank:
+    """Answer for one sequence on the fullest rank of a deployment.
 
     While decoding nothing is in flight but the token that is computed: a window holds the
-    blocks of its last W-1 tokens, cross-attention those of its source.
+    blocks of its last W-1 tokens, cross-attention those of its source. The start-up check
+    of 0.14 to 0.19 admits more than there is room for.
     """
     options = options_for(workload.deployment)
-    source = workload.source_tokens
-    plan = admission(arch, formats, options, max_model_len=tokens, source_tokens=source)
-    pool = max(stage.pool_bytes_per_block for stage in plan.stages)
-    positions = (arch.source_tokens if source is None else source) or 0
-    resting = replace(plan.demand, in_flight=0, encoder_tokens=positions)
-    return PerGpu(
-        ideal_bytes_per_sequence=max(stage.ideal_bytes for stage in plan.stages),
-        admission_bytes_per_sequence=pool * plan.blocks(plan.demand),
-        steady_bytes_per_sequence=pool * sum(group.blocks(resting) for group in plan.groups),
+    source = arch.source_tokens if workload.source_tokens is None else workload.source_tokens
+    plan = admission(arch, formats, options, max_model_len=1, source_tokens=source)
+    demand, pool = demands(arch, options), pool_block(plan)
+    thin = replace(plan, groups=tuple(Group(specs=_distinct(group)) for group in plan.groups))
+    checked, all_groups = _counted(thin.checked), _counted(thin.groups)
+
+    def resting(tokens: int) -> Demand:
+        return replace(demand(tokens), in_flight=0, encoder_tokens=source or 0)
+
+    def started(tokens: int, available: int) -> StartUp:
+        found = capacity(replace(thin, max_model_len=tokens, demand=demand(tokens)), available)
+        return StartUp(
+            kv_cache_tokens=found.kv_cache_size_tokens,
+            max_concurrency=found.max_concurrency.as_integer_ratio(),
+            longest=found.estimated_max_model_len,
+        )
+
+    return Rank(
+        ideal=_ideal(plan, arch, options, source or 0),
+        admission=lambda tokens: pool * checked(demand(tokens)),
+        reserved=lambda tokens: pool * all_groups(demand(tokens)),
+        steady=lambda tokens: pool * all_groups(resting(tokens)),
+        shared=_prefix(plan, arch, options),
+        held_back=null_block(plan),
+        started=started,
     )
+
+
+def _distinct(group: Group) -> tuple[Spec, ...]:
+    """Return one spec of each kind: the others ask for as many blocks."""
+    return tuple(dict.fromkeys(group.specs))
+
+
+def _counted(groups: tuple[Group, ...]) -> Callable[[Demand], int]:
+    """Return a function that counts the blocks of groups; equal ones are worked out once."""
+    alike = Counter(groups)
+    return lambda demand: sum(count * group.blocks(demand) for group, count in alike.items())
+
+
+def _ideal(
+    plan: VllmAdmission, arch: Architecture, options: VllmOptions, source: int
+) -> Callable[[int], int]:
+    """Return what the fullest stage needs for so many tokens."""
+    stages = [
+        Counter(spec for spec in plan.specs if holds(spec.layer))
+        for holds in held_stages(arch, options)
+    ]
+    return lambda tokens: max(
+        sum(count * spec.ideal_bytes(tokens, source) for spec, count in stage.items())
+        for stage in stages
+    )
+
+
+def _prefix(
+    plan: VllmAdmission, arch: Architecture, options: VllmOptions
+) -> Callable[[int, int], int]:
+    """Return what the whole blocks of a prefix take in the groups that hold every token."""
+    pool = pool_block(plan) if resolved(arch, options).enable_prefix_caching else 0
+    sizes = [
+        max(spec.block_size for spec in group.specs) * options.decode_context_parallel_size
+        for group in plan.groups
+        if all(spec.kind in FULL_KINDS for spec in group.specs)
+    ]
+    return lambda prefix, tokens: pool * sum(min(prefix, tokens) // size for size in sizes)
 
 
 VLLM = Engine(
@@ -261,5 +140,9 @@ VLLM = Engine(
     adapt=adapt,
     pack=pack,
     cache_dtypes=CACHE_DTYPES,
-    per_gpu=_per_gpu,
+    rank=_rank,
+    settings=options_for,
+    shares_prefixes=True,
+    preempts=True,
+    default_context=_default_context,
 )
