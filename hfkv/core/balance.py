@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Protocol
 
 from hfkv.core.architecture import Architecture
 from hfkv.core.budget import (
@@ -16,30 +16,26 @@ from hfkv.core.budget import (
     room,
     utilization,
 )
+from hfkv.core.engines.engine import Rank
 from hfkv.core.engines.registry import engine_named
 from hfkv.core.parallel import parallel_sizes, weights_per_rank
 from hfkv.core.workload import GpuChoice, Workload
 from hfkv.errors import UsageError
 
-__all__ = ["Balance", "Case", "Measure", "balance_of", "largest_context"]
+__all__ = ["UNLIMITED", "Balance", "Case", "Ranks", "balance_of", "largest_context"]
 
+# Finds the fullest rank of a workload whose deployment names its GPUs and parallel sizes.
+Ranks = Callable[[Workload], Rank]
 
-class Measure(Protocol):
-    """How the cache is measured: `hfkv.core.kv.measure` of one model under one engine."""
-
-    def __call__(self, workload: Workload, *, tokens: int, tp: int, pp: int) -> int:
-        """Return the bytes that one sequence of `tokens` takes on the most loaded rank.
-
-        It heeds `workload.kv_dtype`, and never returns less for more tokens.
-        """
+UNLIMITED = 2**20  # sequences; shown where a sequence takes no memory at all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
     """One question: this model, this work, these GPUs.
 
-    `weights` are all bytes to be loaded, None when they are not known; `tokens` and
-    `sequences` are what was asked, resolved.
+    `weights` are all bytes to be loaded on the GPUs, None when they are not known; `tokens`
+    and `sequences` are what was asked, resolved.
     """
 
     architecture: Architecture
@@ -48,16 +44,18 @@ class Case:
     tokens: int
     sequences: int
     choice: GpuChoice
-    measure: Measure
+    ranks: Ranks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Balance:
     """The account of one case, in bytes on the fullest GPU.
 
-    budget = overhead + weights + room, and room = needed + headroom. `room` is for the
-    cache; it and `headroom` may be negative. `least_room` and `most_room` are what the
-    range of the overhead makes of it.
+    budget = overhead + weights + room, and room is for the cache. `needed` is everything
+    that was asked for. `least_room` and `most_room` are what the range of the overhead
+    makes of the room. `prefix` tokens are the same in all sequences, and up to `moves`
+    bytes of the cache may be in host memory, but not those of the last sequence where the
+    engine `pages`.
     """
 
     tp: int
@@ -67,6 +65,10 @@ class Balance:
     weights: int | None
     overhead: int
     parts: tuple[OverheadPart, ...]
+    rank: Rank
+    prefix: int
+    moves: int
+    pages: bool
     per_sequence: int
     needed: int
     least_room: int
@@ -76,17 +78,61 @@ class Balance:
 
     @property
     def room(self) -> int:
-        """Return what is left for the cache."""
+        """Return what is left for the cache; it may be negative."""
         return self.budget - self.overhead - (self.weights or 0)
 
     @property
     def headroom(self) -> int:
-        """Return what is left when every asked sequence is in the cache."""
-        return self.room - self.needed
+        """Return what is left when every asked sequence is in the cache; negative: missing."""
+        return self.headroom_in(self.room)
+
+    @property
+    def moved(self) -> int:
+        """Return the part of the cache that is in host memory: what finds no room here."""
+        spill = self.needed - (self.room - self.rank.held_back)
+        return max(0, min(spill, self._movable(self.needed, self.per_sequence)))
+
+    def headroom_in(self, room: int) -> int:
+        """Return the headroom that another room would leave."""
+        movable = self._movable(self.needed, self.per_sequence)
+        return room - self.rank.held_back + movable - self.needed
+
+    def holds(self, tokens: int, sequences: int) -> bool:
+        """Tell whether so many sequences of so many tokens find room."""
+        one = self.rank.reserved(tokens)
+        total = sequences * one - (sequences - 1) * self._shared(tokens)
+        return total - self._movable(total, one) <= self.room - self.rank.held_back
+
+    def most(self, tokens: int, sizes: Callable[[int], int] | None = None) -> int:
+        """Return how many sequences of so many tokens find room, by another size if given."""
+        one = (sizes or self.rank.reserved)(tokens)
+        space = self.room - self.rank.held_back
+        if one - self._movable(one, one) > space:
+            return 0
+        shared = min(one, self._shared(tokens))
+        alone = one - shared
+        return (space + self.moves - shared) // alone if alone else UNLIMITED
+
+    def _shared(self, tokens: int) -> int:
+        return self.rank.shared(self.prefix, tokens) if self.prefix else 0
+
+    def _movable(self, total: int, one: int) -> int:
+        return max(0, min(self.moves, total - (one if self.pages else 0)))
 
 
-def balance_of(case: Case) -> Balance:
-    """Return the balance of `case`.
+def _placed(case: Case, tp: int, pp: int) -> Workload:
+    """Return the workload with its GPUs and parallel sizes spelled out."""
+    deployment = replace(
+        case.workload.deployment,
+        gpus=(case.choice,),
+        tensor_parallel_size=tp,
+        pipeline_parallel_size=pp,
+    )
+    return replace(case.workload, deployment=deployment)
+
+
+def balance_of(case: Case, rank: Rank | None = None) -> Balance:
+    """Return the balance of `case`; `rank` saves finding what is known already.
 
     Raises UsageError for a share, an overhead or parallel sizes that make no sense.
     """
@@ -95,8 +141,7 @@ def balance_of(case: Case) -> Balance:
     share = _share(case, ranks=tp * pp)
     parts = _overhead(case, budget=math.floor(case.choice.memory_bytes * share), ranks=tp)
     loaded = weights and weights_per_rank(case.architecture, weights, tp=tp, pp=pp)
-    per_sequence = case.measure(workload, tokens=case.tokens, tp=tp, pp=pp)
-    lengths = workload.seq_lens
+    rank = rank or case.ranks(_placed(case, tp, pp))
 
     def left(overhead: int, *, more: int = 0) -> int:
         return room(
@@ -117,15 +162,27 @@ def balance_of(case: Case) -> Balance:
         weights=loaded,
         overhead=likely,
         parts=() if workload.deployment.overhead_bytes is not None else parts,
-        per_sequence=per_sequence,
-        needed=sum(case.measure(workload, tokens=n, tp=tp, pp=pp) for n in lengths)
-        if lengths
-        else case.sequences * per_sequence,
+        rank=rank,
+        prefix=workload.shared_prefix,
+        moves=workload.deployment.host_kv_bytes // (tp * pp),
+        pages=engine_named(workload.engine).shares_prefixes,
+        per_sequence=rank.reserved(case.tokens),
+        needed=_needed(case, rank),
         least_room=left(high),
         most_room=left(low, more=_unseen(case.choice)),
         overhead_low=low,
         overhead_high=high,
     )
+
+
+def _needed(case: Case, rank: Rank) -> int:
+    """Return what all asked sequences take; a common prefix is counted once."""
+    prefix, lengths = case.workload.shared_prefix, case.workload.seq_lens
+    if not lengths:
+        one = rank.reserved(case.tokens)
+        return case.sequences * one - (case.sequences - 1) * rank.shared(prefix, case.tokens)
+    first, *others = sorted(lengths, reverse=True)
+    return rank.reserved(first) + sum(rank.reserved(n) - rank.shared(prefix, n) for n in others)
 
 
 def _unseen(choice: GpuChoice) -> int:
@@ -153,19 +210,14 @@ def _share(case: Case, *, ranks: int) -> Fraction:
     return utilization(deployment, engine, default=default)
 
 
-def largest_context(case: Case, balance: Balance, *, sequences: int, limit: int) -> int:
+def largest_context(balance: Balance, *, sequences: int, limit: int) -> int:
     """Return the longest context, at most `limit`, at which `sequences` have room; else 0."""
-
-    def fits(tokens: int) -> bool:
-        one = case.measure(case.workload, tokens=tokens, tp=balance.tp, pp=balance.pp)
-        return sequences * one <= balance.room
-
-    if fits(limit):
+    if balance.holds(limit, sequences):
         return limit
     low, high = 0, limit  # `low` has room or is nothing, `high` has none
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
+        low, high = (middle, high) if balance.holds(middle, sequences) else (low, middle)
     return low
 
 

@@ -17,6 +17,7 @@ from hfkv.core.precision import ASSUMED, Precision
 from hfkv.core.quantization import Scheme, loadable
 from hfkv.core.readings import Confidence, Finding
 from hfkv.core.weights import WeightReport
+from hfkv.core.what_if import WhatIf
 from hfkv.core.workload import Workload
 
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ EXPLAINED: dict[str, str] = {
     "not-loadable": "The chosen engine does not load this quantization format.",
     "context-assumed": "The config states no maximum context; 4,096 tokens are assumed.",
     "context-above-maximum": "The asked context is longer than the model's maximum.",
+    "context-engine-default": "The engine serves less than the model's maximum unless it is told.",
+    "prefix-not-shared": "The engine keeps a common prefix once for every sequence.",
     "mtp-layers": "Next-token prediction layers are in the file and are not counted in the cache.",
     "replicated-latent": "Tensor parallelism does not divide a latent cache: every GPU holds it.",
     "replicated-heads": "There are fewer KV heads than GPUs: they are copied, not split.",
@@ -55,6 +58,8 @@ EXPLAINED: dict[str, str] = {
     "doubtful": "Something contradicts the reading, or keys that look like memory were not read.",
     "architecture-unknown": "The cache cannot be sized honestly; the weights are still exact.",
     "weights-unknown": "There were no headers to read: the weights are not known.",
+    "weights-estimated": "The weights are counted in a format that --weights-dtype asks about.",
+    "weights-not-estimated": "There is nothing to estimate weights in another format from.",
     "parameters-unknown": "A packing is not known: bytes are exact, parameters are not.",
     "remote-code": "The model needs code from its own repository.",
     "gated": "The files are behind a gate; only public metadata could be read.",
@@ -89,7 +94,8 @@ _HINTS = {
 class Facts:
     """Everything a finding may look at.
 
-    `needed` is what the model alone needs for one sequence, None under engine "none".
+    `needed` is what the model alone needs for one sequence, None under engine "none";
+    `what_if` the weights in the format that the workload asks about, None where none is.
     """
 
     files: ModelFiles
@@ -101,6 +107,7 @@ class Facts:
     fit: tuple[FitReport, ...]
     workload: Workload
     needed: int | None = None
+    what_if: WhatIf | None = None
 
 
 def _formula(facts: Facts) -> Iterator[Finding]:
@@ -204,6 +211,25 @@ def _quantization(facts: Facts) -> Iterator[Finding]:
         )
 
 
+def _weights_dtype(facts: Facts) -> Iterator[Finding]:
+    """Say when the weights are counted in a format that they are not in."""
+    name, found = facts.workload.weights_dtype, facts.what_if
+    if name is None:
+        return
+    if found is None:
+        why = "a packing is unknown" if facts.weights else "no weights were read"
+        yield Finding(
+            code="weights-not-estimated",
+            message=f"{why}: there is nothing to estimate {name} weights from",
+        )
+        return
+    yield Finding(
+        code="weights-estimated",
+        message=f"the weights are counted as {found.name}, an estimate: "
+        + "; ".join(found.assumptions),
+    )
+
+
 def _context(facts: Facts) -> Iterator[Finding]:
     """Say when the context was assumed, or is longer than the model was made for."""
     arch, kv = facts.architecture, facts.kv
@@ -221,6 +247,26 @@ def _context(facts: Facts) -> Iterator[Finding]:
             code="context-above-maximum",
             message=f"{asked:,} tokens are more than the model's {arch.max_context:,}",
             hint="engines refuse it, or need a rope scaling setting",
+        )
+    elif asked is None and arch.max_context is not None and kv.tokens < arch.max_context:
+        yield Finding(
+            code="context-engine-default",
+            message=f"{kv.engine} serves {kv.tokens:,} of the model's {arch.max_context:,} tokens "
+            "unless it is told: LongRoPE stretches that length",
+            hint=f"--context {arch.max_context} counts the model's maximum",
+        )
+
+
+def _prefix(facts: Facts) -> Iterator[Finding]:
+    """Say when a common prefix saves nothing."""
+    prefix, kv = facts.workload.shared_prefix, facts.kv
+    if prefix and kv is not None and kv.sequences > 1 and not kv.shared_bytes:
+        name = "the raw need" if kv.engine == "none" else kv.engine
+        yield Finding(
+            code="prefix-not-shared",
+            message=f"{name} has the prefix of {prefix:,} tokens once for each of "
+            f"{kv.sequences:,} sequences",
+            hint="vLLM, SGLang and TensorRT-LLM keep full blocks of it once",
         )
 
 
@@ -291,7 +337,9 @@ CHECKS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     _head_dim,
     _dtypes,
     _quantization,
+    _weights_dtype,
     _context,
+    _prefix,
     _parallel,
 )
 

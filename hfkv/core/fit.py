@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Protocol
 
+from hfkv.core.answers import Answers, answers_of, longest_context, simple_sequences
 from hfkv.core.architecture import Architecture
-from hfkv.core.balance import Balance, Case, Measure, balance_of, largest_context
+from hfkv.core.balance import Balance, Case, Ranks, balance_of
 from hfkv.core.budget import OverheadPart
+from hfkv.core.engines.engine import Rank, ranks_of
 from hfkv.core.engines.ollama import context_for
 from hfkv.core.engines.registry import engine_named
 from hfkv.core.kv import KVReport
-from hfkv.core.ways import WayToFit, ways_to_fit
+from hfkv.core.plans import Plan, plans_of
+from hfkv.core.speed import SpeedCeiling
+from hfkv.core.ways import Requantize, WayToFit, ways_to_fit
 from hfkv.core.weights import WeightReport
 from hfkv.core.workload import GpuChoice, Workload
 
 __all__ = ["FitReport", "Measure", "OverheadPart", "WayToFit", "fit"]
-
-_LONGEST = 2**24  # tokens; the search for a context ends here where the model states no maximum
-_UNLIMITED = 2**20  # sequences; shown where a sequence takes no memory at all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +38,12 @@ class FitReport:
     tightly" where it holds at the likely figure or only at the lowest, else "does not fit";
     "unknown" without weights. `fits` and `short_by_bytes` go by the likely figure. The range
     of the pool also allows for a total above the lowest that was seen of such a card.
+
+    `kv_bytes_per_sequence_per_gpu` is what bounds the number of sequences: what the engine
+    reserves, not what decoding holds. Host memory has `host_weights_bytes` and
+    `host_kv_bytes`, of all GPUs together; `kv_bytes_per_gpu` is without them. A common
+    prefix is kept once: `shared_kv_bytes_per_gpu`. `plans` are the ways to share several
+    GPUs, `commands` what to type for the engine, `speed` a bound that is never reached.
 
     Without known weights `weights_bytes_per_gpu` is None, the pool is what is left before
     weights, and `fits` is None unless the cache alone is too large.
@@ -68,6 +77,37 @@ class FitReport:
     overhead_high_bytes: int = 0
     kv_pool_low_bytes_per_gpu: int = 0
     kv_pool_high_bytes_per_gpu: int = 0
+    shared_kv_bytes_per_gpu: int = 0
+    host_weights_bytes: int = 0
+    host_kv_bytes: int = 0
+    answers: Answers | None = None
+    plans: tuple[Plan, ...] = ()
+    speed: SpeedCeiling | None = None
+    commands: tuple[str, ...] = ()
+
+
+class Measure(Protocol):
+    """How the cache is measured where no more is known of it than its size."""
+
+    def __call__(self, workload: Workload, *, tokens: int, tp: int, pp: int) -> int:
+        """Return the bytes that one sequence of `tokens` takes on the most loaded rank.
+
+        It heeds `workload.kv_dtype`, and never returns less for more tokens.
+        """
+
+
+def sized_by(measure: Measure) -> Ranks:
+    """Return ranks on which a sequence needs, reserves and holds what `measure` says."""
+
+    def rank(workload: Workload) -> Rank:
+        tp, pp = ranks_of(workload.deployment)
+
+        def size(tokens: int) -> int:
+            return measure(workload, tokens=tokens, tp=tp, pp=pp)
+
+        return Rank(ideal=size, admission=size, reserved=size, steady=size)
+
+    return rank
 
 
 def fit(
@@ -77,27 +117,46 @@ def fit(
     workload: Workload,
     choice: GpuChoice,
     *,
-    measure: Measure,
+    measure: Measure | None = None,
+    ranks: Ranks | None = None,
+    requantize: Requantize | None = None,
 ) -> FitReport:
     """Answer whether the workload fits on `choice`, how much does, and what would help.
 
-    `kv` is the answer for the asked workload; `measure` finds the cache of any other, and is
-    asked the same thing many times: a cached one pays. Raises UsageError for a share, an
-    overhead or parallel sizes that make no sense.
+    `kv` is the answer for the asked workload; `ranks` (or a plain `measure`) answer for any
+    other, and are asked the same thing many times: cached ones pay. `requantize` estimates
+    the bytes of all weights in another format. Raises UsageError for a share, an overhead
+    or parallel sizes that make no sense.
     """
+    if ranks is None:
+        assert measure is not None, "nothing says how large the cache is"
+        ranks = sized_by(measure)
     case = Case(
         architecture=architecture,
-        weights=_loaded(weights, workload.engine) if weights else None,
+        weights=_on_gpus(weights, weights.loaded_bytes, workload) if weights else None,
         workload=workload,
         tokens=kv.tokens,
         sequences=kv.sequences,
         choice=choice,
-        measure=measure,
+        ranks=ranks,
     )
     balance = balance_of(case)
+    attention = weights.by_role.get("attention") if weights else None
+    report = replace(
+        _report(case, kv, balance),
+        host_weights_bytes=_held(weights, workload.engine) - (case.weights or 0) if weights else 0,
+        plans=plans_of(case, attention.bytes if attention else None),
+    )
+    if balance.headroom >= 0:
+        return report
+    smaller = _requantized(weights, workload, requantize)
+    return replace(report, ways_to_fit=ways_to_fit(case, balance, smaller))
+
+
+def _report(case: Case, kv: KVReport, balance: Balance) -> FitReport:
     fits = balance.headroom >= 0
-    pool = max(0, balance.room)
-    sequences = _max_sequences(pool, balance)
+    pool, choice = max(0, balance.room), case.choice
+    sequences = balance.most(case.tokens)
     return FitReport(
         gpu=choice.slug,
         name=choice.name,
@@ -116,66 +175,65 @@ def fit(
         fits=None if fits and balance.weights is None else fits,
         short_by_bytes=max(0, -balance.headroom),
         max_sequences=sequences,
-        max_context=_max_context(case, balance),
+        max_context=longest_context(case, balance),
         max_tokens=(
             pool * kv.tokens // balance.per_sequence
             if balance.per_sequence
             else sequences * kv.tokens
         ),
-        simple_formula_max_sequences=_simple_sequences(case, kv, pool, balance),
-        ways_to_fit=() if fits else ways_to_fit(case, balance),
+        simple_formula_max_sequences=simple_sequences(case, kv, balance),
         notes=tuple(_notes(case, balance)),
-        kv_bytes_per_gpu=balance.needed,
+        kv_bytes_per_gpu=balance.needed - balance.moved,
         verdict=_verdict(balance),
         overhead_low_bytes=balance.overhead_low,
         overhead_high_bytes=balance.overhead_high,
         kv_pool_low_bytes_per_gpu=max(0, balance.least_room),
         kv_pool_high_bytes_per_gpu=max(0, balance.most_room),
+        shared_kv_bytes_per_gpu=balance.rank.shared(balance.prefix, case.tokens),
+        host_kv_bytes=balance.moved * balance.tp * balance.pp,
+        answers=answers_of(case, kv, balance),
     )
 
 
-def _loaded(weights: WeightReport, engine: str) -> int:
-    """Return the weights on the GPUs; llama.cpp leaves the input embedding with the host.
+def _on_gpus(report: WeightReport, weights: int, workload: Workload) -> int:
+    """Return what of the weights is on the GPUs: not what is offloaded to the host.
 
-    A tied table is in both places. Source: llama.cpp 0c1e57098, src/llama-model.cpp.
+    llama.cpp leaves the input embedding with the host; a tied table is in both places.
+    Source: llama.cpp 0c1e57098, src/llama-model.cpp.
     """
-    table = weights.by_role.get("embedding")
-    if table is None or weights.tied_embeddings or not engine_named(engine).embeds_on_host:
-        return weights.loaded_bytes
-    return weights.loaded_bytes - table.bytes
+    table = report.by_role.get("embedding")
+    if table and not report.tied_embeddings and engine_named(workload.engine).embeds_on_host:
+        weights -= table.bytes
+    return weights - math.floor(weights * workload.deployment.offloaded_weights)
+
+
+def _held(report: WeightReport, engine: str) -> int:
+    """Return the weights in all memories; a tied table of llama.cpp is held twice."""
+    table = report.by_role.get("embedding")
+    twice = table and report.tied_embeddings and engine_named(engine).embeds_on_host
+    return report.loaded_bytes + (table.bytes if table and twice else 0)
+
+
+def _requantized(
+    report: WeightReport | None, workload: Workload, requantize: Requantize | None
+) -> Requantize | None:
+    """Return estimates of what would be on the GPUs, from those of all weights."""
+    if report is None or requantize is None:
+        return None
+
+    def smaller(name: str) -> int | None:
+        size = requantize(name)
+        return None if size is None else _on_gpus(report, size, workload)
+
+    return smaller
 
 
 def _verdict(balance: Balance) -> str:
-    if balance.most_room < balance.needed:
+    if balance.headroom_in(balance.most_room) < 0:
         return "does not fit"
     if balance.weights is None:
         return "unknown"
-    return "fits" if balance.least_room >= balance.needed else "fits tightly"
-
-
-def _max_sequences(pool: int, balance: Balance) -> int:
-    if balance.per_sequence:
-        return pool // balance.per_sequence
-    return _UNLIMITED if balance.room >= 0 else 0
-
-
-def _max_context(case: Case, balance: Balance) -> int:
-    stated = case.architecture.max_context
-    limit = _LONGEST if stated is None else max(stated, case.tokens)
-    return largest_context(case, balance, sequences=1, limit=limit)
-
-
-def _simple_sequences(case: Case, kv: KVReport, pool: int, balance: Balance) -> int | None:
-    """Return how many sequences 2·L·Hkv·D·T·B promises, on one rank of the same plan."""
-    total, lengths = kv.simple_formula.bytes, case.workload.seq_lens
-    if not total:
-        return None
-    one = total * kv.tokens // sum(lengths) if lengths else total // kv.sequences
-    heads = case.architecture.num_key_value_heads or balance.tp
-    layers = max(1, case.architecture.num_hidden_layers or 1)
-    stage = -(-layers // balance.pp)
-    rank = -(-one * max(1, heads // balance.tp) * stage // (heads * layers))
-    return pool // rank if rank else None
+    return "fits" if balance.headroom_in(balance.least_room) >= 0 else "fits tightly"
 
 
 def _notes(case: Case, balance: Balance) -> Iterator[str]:
@@ -189,6 +247,11 @@ def _notes(case: Case, balance: Balance) -> Iterator[str]:
         yield f"memory is the {choice.memory_source}: the framework's own total was not seen"
     if balance.per_sequence == 0:
         yield "a sequence takes no cache: memory does not limit their number"
+    if balance.rank.admission(case.tokens) < balance.per_sequence:
+        yield "the start-up check counts less than one sequence may take: it may pass in vain"
+    if balance.moved and balance.pages:
+        running = replace(balance, moves=0).most(case.tokens)
+        yield f"{running:,} sequences can run at once: the others wait in host memory"
     if engine == "trtllm":
         yield "TensorRT-LLM takes its share of what weights and overhead leave, not of the total"
     if engine == "ollama":

@@ -61,7 +61,7 @@ def parallel_sizes(
             f"{choice.slug}:{max(1, tp) * pp}",
             code="tp",
         )
-    valid = tensor_parallel_sizes(architecture)
+    valid = tensor_parallel_sizes(architecture) if tp > 1 else ()
     if valid and tp not in valid:
         raise UsageError(
             f"tensor parallel size {tp} does not split the model's attention heads evenly",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
 from hfkv.core.architecture import Architecture, read_architecture
-from hfkv.core.engines.engine import Engine
+from hfkv.core.engines.engine import Engine, Rank
 from hfkv.core.engines.registry import engine_named
 from hfkv.core.evidence import Evidence, witness
 from hfkv.core.files import ModelFiles
@@ -15,9 +17,11 @@ from hfkv.core.findings import Facts, find
 from hfkv.core.kv import KVReport, measure, per_rank, size_cache
 from hfkv.core.precision import Precision, choose_precision
 from hfkv.core.quantization import Scheme, read_scheme
+from hfkv.core.ranks import rank_of
 from hfkv.core.readings import Confidence, Finding
 from hfkv.core.weights import WeightReport, weigh
-from hfkv.core.workload import Workload
+from hfkv.core.what_if import WhatIf, as_if, what_if
+from hfkv.core.workload import Workload, resolved
 from hfkv.errors import UnsupportedError, UsageError
 
 if TYPE_CHECKING:
@@ -27,7 +31,6 @@ __all__ = ["Report", "analyze"]
 
 # Where neither the user nor the config says how long a sequence is.
 _ASSUMED_CONTEXT = 4096
-_LONGEST = 2**40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +38,8 @@ class Report:
     """Everything hfkv has to say about one model and one workload.
 
     `weights` is None when only a config was given; `kv` is None when the architecture is
-    unknown; `evidence` is what the tensors said of the architecture.
+    unknown; `evidence` is what the tensors said of the architecture. `what_if` is what the
+    weights would take in the format that the workload asks about; `fit` then counts on it.
     """
 
     files: ModelFiles
@@ -46,6 +50,14 @@ class Report:
     kv: KVReport | None
     fit: tuple[FitReport, ...]
     findings: tuple[Finding, ...]
+    what_if: WhatIf | None = None
+
+    @property
+    def resident(self) -> WeightReport | None:
+        """Return the weights that are counted on: as stored, or as another format would be."""
+        if self.weights is None or self.what_if is None:
+            return self.weights
+        return as_if(self.weights, self.what_if)
 
 
 def analyze(files: ModelFiles, workload: Workload | None = None) -> Report:
@@ -54,8 +66,7 @@ def analyze(files: ModelFiles, workload: Workload | None = None) -> Report:
     Raises MalformedError for files that contradict themselves, UsageError for a workload
     that makes no sense. An architecture that cannot be sized gives a report without `kv`.
     """
-    work = workload or Workload()
-    _check(work)
+    work = resolved(workload or Workload())
     engine = engine_named(work.engine)
     arch, evidence = witness(read_architecture(files), files)
     scheme = read_scheme(files)
@@ -72,6 +83,7 @@ def analyze(files: ModelFiles, workload: Workload | None = None) -> Report:
         fit=(),
         workload=work,
         needed=_needed(arch, precision, work, kv),
+        what_if=_what_if(weights, files, work.weights_dtype),
     )
     facts = replace(facts, fit=_fits(facts, engine))
     return Report(
@@ -83,17 +95,14 @@ def analyze(files: ModelFiles, workload: Workload | None = None) -> Report:
         kv=kv,
         fit=facts.fit,
         findings=find(facts),
+        what_if=facts.what_if,
     )
 
 
-def _check(work: Workload) -> None:
-    lengths = (*work.seq_lens, *((work.context,) if work.context is not None else ()))
-    if any(not 0 < length <= _LONGEST for length in lengths):
-        raise UsageError("a sequence length must be a positive number of tokens")
-    if not 0 < work.sequences <= _LONGEST:
-        raise UsageError("the concurrency must be a positive number of sequences")
-    if work.source_tokens is not None and not 0 <= work.source_tokens <= _LONGEST:
-        raise UsageError("--source-tokens must not be negative")
+def _what_if(weights: WeightReport | None, files: ModelFiles, name: str | None) -> WhatIf | None:
+    if weights is None or name is None:
+        return None
+    return what_if(weights, files, name)
 
 
 def _resident(weights: WeightReport | None, precision: Precision) -> WeightReport | None:
@@ -125,13 +134,29 @@ def _cache(
     """Size the cache; what cannot be sized makes the architecture unknown."""
     if arch.confidence is Confidence.UNKNOWN:
         return arch, None
-    tokens = max(work.seq_lens, default=0) or work.context or arch.max_context or _ASSUMED_CONTEXT
+    tokens = _length(arch, engine, work)
     try:
         one = per_rank(arch, work, engine, precision, tokens=tokens)
         return arch, size_cache(arch, work, engine, precision, tokens=tokens, per_gpu=one)
     except UnsupportedError as error:
         doubts = (*arch.doubts, error.message, *((error.hint,) if error.hint else ()))
         return replace(arch, confidence=Confidence.UNKNOWN, doubts=doubts), None
+
+
+def _length(arch: Architecture, engine: Engine, work: Workload) -> int:
+    """Return the length of the (longest) sequence: asked for, the engine's own, the model's."""
+    own = engine.default_context(arch, work.deployment) if engine.default_context else None
+    asked = max(work.seq_lens, default=0) or work.context
+    tokens = asked or own or arch.max_context or _ASSUMED_CONTEXT
+    shortest = min(work.seq_lens, default=tokens)
+    if work.shared_prefix > shortest:
+        raise UsageError(
+            f"a prefix of {work.shared_prefix:,} tokens is not shared by a sequence of "
+            f"{shortest:,}",
+            hint="--shared-prefix is part of every sequence",
+            code="shared-prefix",
+        )
+    return tokens
 
 
 def _needed(
@@ -147,13 +172,55 @@ def _fits(facts: Facts, engine: Engine) -> tuple[FitReport, ...]:
     arch, weights, kv, work = facts.architecture, facts.weights, facts.kv, facts.workload
     if kv is None or not work.deployment.gpus:
         return ()
-    from hfkv.core.fit import fit  # noqa: PLC0415  a tenth of a second, for a GPU only
+    if weights is not None and facts.what_if is not None:
+        weights = as_if(weights, facts.what_if)
+    from hfkv.core.commands import commands_for  # noqa: PLC0415  a tenth of a second ...
+    from hfkv.core.fit import fit  # noqa: PLC0415  ... for a GPU only
+    from hfkv.core.speed import speed_ceiling  # noqa: PLC0415
 
-    @cache  # every way to fit asks again, and every GPU asks the same
-    def on_rank(workload: Workload, *, tokens: int, tp: int, pp: int) -> int:
-        precision = _precision(arch, facts.files, engine, facts.scheme, workload)
-        return measure(arch, workload, engine, precision, tokens=tokens, tp=tp, pp=pp)
+    ranks, requantize = _ranks(facts, engine), _requantize(facts)
+    lengths = Counter(work.seq_lens) if work.seq_lens else {kv.tokens: kv.sequences}
+
+    def finished(one: FitReport) -> FitReport:
+        if one.fits is False:
+            return one
+        speed = speed_ceiling(
+            arch,
+            weights,
+            work,
+            facts.precision,
+            gpu=one.gpu,
+            ranks=(one.tensor_parallel_size, one.pipeline_parallel_size),
+            lengths=lengths,
+        )
+        return replace(one, speed=speed, commands=commands_for(facts.files, work, kv, one))
 
     return tuple(
-        fit(arch, weights, kv, work, choice, measure=on_rank) for choice in work.deployment.gpus
+        finished(fit(arch, weights, kv, work, choice, ranks=ranks, requantize=requantize))
+        for choice in work.deployment.gpus
     )
+
+
+def _ranks(facts: Facts, engine: Engine) -> Callable[[Workload], Rank]:
+    """Return ranks by workload; every way to fit asks again, and every GPU asks the same."""
+    known: dict[Hashable, Rank] = {}
+
+    def rank(workload: Workload) -> Rank:
+        key = (engine.settings(workload.deployment), workload.kv_dtype)
+        if key not in known:
+            precision = _precision(facts.architecture, facts.files, engine, facts.scheme, workload)
+            known[key] = rank_of(facts.architecture, workload, engine, precision)
+        return known[key]
+
+    return rank
+
+
+def _requantize(facts: Facts) -> Callable[[str], int | None]:
+    """Return what the weights would take in another format, None where nothing says."""
+
+    @cache
+    def size(name: str) -> int | None:
+        found = what_if(facts.weights, facts.files, name) if facts.weights else None
+        return found.bytes if found else None
+
+    return size

@@ -1,0 +1,149 @@
+"""What a pool of memory means in sequences and tokens, and when the engine puts some off."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from hfkv.core.balance import UNLIMITED, Balance, Case, balance_of, largest_context
+from hfkv.core.engines.engine import StartUp
+from hfkv.core.engines.registry import engine_named
+from hfkv.core.kv import KVReport
+
+__all__ = ["Answers", "ContextRow", "answers_of", "longest_context", "simple_sequences"]
+
+_LONGEST = 2**24  # tokens; the search for a context ends here where the model states no maximum
+_SHORTEST = 1024  # tokens; the table begins here
+_UNBOUNDED = 2**17  # tokens; and ends here where the model states no maximum
+# Engines that are started for a number of sequences.
+_LIMITS_SEQUENCES = frozenset({"vllm", "sglang", "trtllm", "llama.cpp", "ollama"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextRow:
+    """How many sequences of `tokens` fit, and how many the simple formula says if not as many."""
+
+    tokens: int
+    max_sequences: int
+    simple_formula_max_sequences: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answers:
+    """What one GPU choice holds, beyond the asked length.
+
+    `contexts` has a row for every power of two up to the longest context. `max_num_seqs` is
+    the most sequences of the asked length that the engine may be started for without ever
+    putting one off: fewer need less working memory. It does put some off (preemption) when
+    more than `preemption_sequences` of that length, or `preemption_tokens` in all, are in
+    the cache; None where it never does. The simple formula's longest context and tokens in
+    all are given where they differ. `start_up` is what the engine logs, where that is known.
+    """
+
+    contexts: tuple[ContextRow, ...]
+    max_num_seqs: int | None = None
+    preemption_sequences: int | None = None
+    preemption_tokens: int | None = None
+    simple_formula_max_context: int | None = None
+    simple_formula_max_tokens: int | None = None
+    start_up: StartUp | None = None
+
+
+def answers_of(case: Case, kv: KVReport, balance: Balance) -> Answers:
+    """Return the answers for one balance."""
+    pool, limit = max(0, balance.room), _limit(case)
+    one = simple_bytes(case, kv, balance)
+    longest = longest_context(case, balance)
+    tokens = pool * case.tokens // balance.per_sequence if balance.per_sequence else None
+    simple_context = min(limit, pool * case.tokens // one) if one else None
+    simple_tokens = pool * case.tokens // one if one else None
+    started = balance.rank.started
+    return Answers(
+        contexts=_contexts(case, balance, one),
+        max_num_seqs=_max_num_seqs(case, balance),
+        simple_formula_max_context=simple_context if simple_context != longest else None,
+        simple_formula_max_tokens=simple_tokens if simple_tokens != tokens else None,
+        start_up=started(case.tokens, pool) if started and balance.per_sequence else None,
+        **_preemption(case, balance),
+    )
+
+
+def _limit(case: Case) -> int:
+    stated = case.architecture.max_context
+    return _LONGEST if stated is None else max(stated, case.tokens)
+
+
+def longest_context(case: Case, balance: Balance) -> int:
+    """Return the longest context of one sequence: at most the model's, or what was asked."""
+    return largest_context(balance, sequences=1, limit=_limit(case))
+
+
+def _contexts(case: Case, balance: Balance, simple: int | None) -> tuple[ContextRow, ...]:
+    most = max(case.tokens, case.architecture.max_context or _UNBOUNDED)
+    least = max(_SHORTEST, case.workload.shared_prefix + 1)  # a prefix is a part of a sequence
+    powers = (2**n for n in range(most.bit_length()) if 2**n >= least)
+    return tuple(_row(case, balance, tokens, simple) for tokens in powers)
+
+
+def _row(case: Case, balance: Balance, tokens: int, simple: int | None) -> ContextRow:
+    true, said = balance.most(tokens), None
+    if simple:
+        said = max(0, balance.room) // max(1, -(-simple * tokens // case.tokens))
+    return ContextRow(
+        tokens=tokens,
+        max_sequences=true,
+        simple_formula_max_sequences=said if said != true else None,
+    )
+
+
+def simple_bytes(case: Case, kv: KVReport, balance: Balance) -> int | None:
+    """Return what 2·L·Hkv·D·T says of one asked sequence on one rank of the same plan."""
+    total, lengths = kv.simple_formula.bytes, case.workload.seq_lens
+    if not total:
+        return None
+    one = total * kv.tokens // sum(lengths) if lengths else total // kv.sequences
+    heads = case.architecture.num_key_value_heads or balance.tp
+    layers = max(1, case.architecture.num_hidden_layers or 1)
+    stage = -(-layers // balance.pp)
+    return -(-one * max(1, heads // balance.tp) * stage // (heads * layers)) or None
+
+
+def simple_sequences(case: Case, kv: KVReport, balance: Balance) -> int | None:
+    """Return how many sequences of the asked length the simple formula promises."""
+    one = simple_bytes(case, kv, balance)
+    return max(0, balance.room) // one if one else None
+
+
+def _preemption(case: Case, balance: Balance) -> dict[str, int]:
+    """Return when a running sequence has to wait: what decodes must all be on the GPU."""
+    steady = balance.rank.steady(case.tokens)
+    if not engine_named(case.workload.engine).preempts or not steady:
+        return {}
+    space = max(0, balance.room - balance.rank.held_back)
+    return {
+        "preemption_sequences": replace(balance, moves=0).most(case.tokens, balance.rank.steady),
+        "preemption_tokens": space * case.tokens // steady,
+    }
+
+
+def _max_num_seqs(case: Case, balance: Balance) -> int | None:
+    """Return the most sequences that find room beside the working memory of as many.
+
+    What a decoding sequence holds does not depend on their number, so the rank stays.
+    """
+    steady = balance.rank.steady
+    if case.workload.engine not in _LIMITS_SEQUENCES or not steady(case.tokens):
+        return None
+
+    def enough(sequences: int) -> bool:
+        deployment = replace(case.workload.deployment, max_num_seqs=sequences)
+        changed = replace(case, workload=replace(case.workload, deployment=deployment))
+        found = replace(balance_of(changed, balance.rank), moves=0)
+        return found.most(case.tokens, steady) >= sequences
+
+    low, high = 0, 1
+    while high < UNLIMITED and enough(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if enough(middle) else (low, middle)
+    return low

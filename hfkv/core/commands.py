@@ -1,0 +1,183 @@
+"""What to type: the asked length, concurrency and cache format as each engine's own flags."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+
+from hfkv.core.budget import engine_step
+from hfkv.core.files import ModelFiles
+from hfkv.core.fit import FitReport
+from hfkv.core.kv import KVReport
+from hfkv.core.workload import Deployment, Workload
+
+__all__ = ["commands_for"]
+
+_GIB = 2**30
+# Where an engine spells a cache format otherwise than hfkv does; None: there is no such flag.
+_SPELLED: dict[str, dict[str, str | None]] = {
+    "sglang": {"fp8": "fp8_e4m3", "float16": None},
+    "trtllm": {"fp8_e4m3": "fp8", "bfloat16": None, "float16": None},
+    "llama.cpp": {"float16": "f16", "bfloat16": "bf16", "float32": "f32"},
+    "ollama": {"float16": "f16"},
+}
+
+
+def commands_for(
+    files: ModelFiles, workload: Workload, kv: KVReport, found: FitReport
+) -> tuple[str, ...]:
+    """Return the lines that start the engine for the asked work; none for engine "none".
+
+    llama.cpp and Ollama want a GGUF file: where the repository has none, its name stands for
+    the one that is to be made. Source of the flags: vLLM 0.32 engine/arg_utils.py; SGLang
+    0.5.23 srt/server_args.py; llama.cpp 0c1e57098 common/arg.cpp; TensorRT-LLM
+    commands/serve.py; Ollama 00f6d620 envconfig/config.go.
+    """
+    write = _WRITERS.get(workload.engine)
+    return tuple(write(files, workload, kv, found)) if write else ()
+
+
+def _joined(*words: object) -> str:
+    return " ".join(shlex.quote(str(word)) for word in words)
+
+
+def _flag(name: str, value: object, *, unless: object = None) -> tuple[object, ...]:
+    """Return a flag and its value, nothing for no value and for the default."""
+    return () if value is None or value == unless else (name, value)
+
+
+def _model(files: ModelFiles, workload: Workload) -> tuple[object, ...]:
+    """Return what an engine loads; a lone config.json is no model, nor is a what-if."""
+    if files.target.kind == "file" or workload.weights_dtype is not None:
+        return ("MODEL",)
+    return files.target.id, *_flag("--revision", files.target.revision, unless="main")
+
+
+def _gguf(files: ModelFiles) -> str:
+    target = files.target
+    if target.id.lower().endswith(".gguf"):
+        return target.id
+    return target.id.rstrip("/").split("/")[-1] + ".gguf" if target.kind != "file" else "MODEL.gguf"
+
+
+def _format(workload: Workload, kv: KVReport) -> str | None:
+    """Return the cache format as the engine spells it, None where it is its own choice."""
+    if workload.kv_dtype == "auto" or kv.dtype is None:
+        return None
+    return _SPELLED.get(workload.engine, {}).get(kv.dtype, kv.dtype)
+
+
+def _share(deployment: Deployment) -> str | None:
+    return None if deployment.utilization is None else f"{float(deployment.utilization):g}"
+
+
+def _gib(size: int) -> str:
+    """Return GiB with as many decimals as it takes, rounded up in the third."""
+    return f"{float(Fraction(-(-size * 1000 // _GIB), 1000)):g}"
+
+
+def _per_gpu(found: FitReport) -> str | None:
+    """Return the GiB of weights that each GPU leaves to the host."""
+    size = -(-found.host_weights_bytes // found.count)
+    return _gib(size) if size else None
+
+
+def _vllm(files: ModelFiles, workload: Workload, kv: KVReport, found: FitReport) -> Iterator[str]:
+    deployment = workload.deployment
+    gpu = next(gpu for gpu in deployment.gpus if gpu.slug == found.gpu)
+    step = engine_step(deployment, "vllm", gpu, kv.sequences, tokens=kv.tokens)
+    most = found.answers.max_num_seqs if found.answers else None
+    fewer = most if most and most < step.max_num_seqs else None
+    host = deployment.host_kv_bytes
+    yield _joined(
+        *("vllm", "serve", *_model(files, workload)),
+        *("--max-model-len", kv.tokens),
+        *_flag("--kv-cache-dtype", _format(workload, kv)),
+        *_flag("--tensor-parallel-size", found.tensor_parallel_size, unless=1),
+        *_flag("--pipeline-parallel-size", found.pipeline_parallel_size, unless=1),
+        *_flag("--gpu-memory-utilization", _share(deployment)),
+        *_flag("--max-num-seqs", deployment.max_num_seqs or fewer),
+        *_flag("--max-num-batched-tokens", deployment.max_num_batched_tokens),
+        *_flag("--cpu-offload-gb", _per_gpu(found)),
+        *_flag("--kv-offloading-backend", "native" if host else None),
+        *_flag("--kv-offloading-size", _gib(host) if host else None),
+    )
+
+
+def _sglang(files: ModelFiles, workload: Workload, kv: KVReport, found: FitReport) -> Iterator[str]:
+    deployment = workload.deployment
+    host = deployment.host_kv_bytes // found.count
+    yield _joined(
+        *("python", "-m", "sglang.launch_server", "--model-path"),
+        *_model(files, workload),
+        *("--context-length", kv.tokens),
+        *_flag("--kv-cache-dtype", _format(workload, kv)),
+        *_flag("--tp", found.tensor_parallel_size, unless=1),
+        *_flag("--pp-size", found.pipeline_parallel_size, unless=1),
+        *_flag("--mem-fraction-static", _share(deployment)),
+        *("--max-running-requests", deployment.max_num_seqs or kv.sequences),
+        *_flag("--chunked-prefill-size", deployment.max_num_batched_tokens),
+        *_flag("--cpu-offload-gb", _per_gpu(found)),
+        # decimal GB for each rank
+        *(("--enable-hierarchical-cache", "--hicache-size", host // 10**9) if host else ()),
+    )
+
+
+def _trtllm(files: ModelFiles, workload: Workload, kv: KVReport, found: FitReport) -> Iterator[str]:
+    """Yield the server's line, after the file that alone can name a cache format."""
+    deployment, kind = workload.deployment, _format(workload, kv)
+    share, host = _share(deployment) or "0.9", deployment.host_kv_bytes // found.count
+    lines = [f"free_gpu_memory_fraction: {share}"]
+    lines += [f"dtype: {kind}"] if kind else []
+    lines += [f"host_cache_size: {host}"] if host else []
+    config = len(lines) > 1
+    if config:
+        inner = "".join(f"  {line}\\n" for line in lines)
+        yield f"printf 'kv_cache_config:\\n{inner}' > kv.yaml"
+    yield _joined(
+        *("trtllm-serve", *_model(files, workload)),
+        *("--max_seq_len", kv.tokens),
+        *("--max_batch_size", deployment.max_num_seqs or kv.sequences),
+        *_flag("--max_num_tokens", deployment.max_num_batched_tokens),
+        *_flag("--tp_size", found.tensor_parallel_size, unless=1),
+        *_flag("--pp_size", found.pipeline_parallel_size, unless=1),
+        *(("--extra_llm_api_options", "kv.yaml") if config else ()),
+        *_flag("--kv_cache_free_gpu_memory_fraction", None if config else _share(deployment)),
+    )
+
+
+def _llama_cpp(
+    files: ModelFiles, workload: Workload, kv: KVReport, found: FitReport
+) -> Iterator[str]:
+    """Yield llama-server's line: a slot for each sequence, each with cells of its own."""
+    del found
+    kind = _format(workload, kv)
+    quantized = kind is not None and kind not in ("f16", "bf16", "f32")
+    yield _joined(
+        *("llama-server", "-m", _gguf(files), "-ngl", 99),
+        *("-c", kv.tokens * kv.sequences, "-np", kv.sequences),
+        *(("-ctk", kind, "-ctv", kind) if kind else ()),
+        *(("-fa", "on") if quantized else ()),  # a quantized V needs it
+        *_flag("-ub", workload.deployment.max_num_batched_tokens),
+    )
+
+
+def _ollama(files: ModelFiles, workload: Workload, kv: KVReport, found: FitReport) -> Iterator[str]:
+    """Yield the server's line: Ollama is told by its environment."""
+    del files, found
+    kind = _format(workload, kv)
+    quantized = kind is not None and kind != "f16"
+    words = [f"OLLAMA_CONTEXT_LENGTH={kv.tokens}", f"OLLAMA_NUM_PARALLEL={kv.sequences}"]
+    words += [f"OLLAMA_KV_CACHE_TYPE={kind}"] if kind else []
+    words += ["OLLAMA_FLASH_ATTENTION=1"] if quantized else []
+    yield _joined(*words, "ollama", "serve")
+
+
+_WRITERS: dict[str, Callable[[ModelFiles, Workload, KVReport, FitReport], Iterator[str]]] = {
+    "vllm": _vllm,
+    "sglang": _sglang,
+    "trtllm": _trtllm,
+    "llama.cpp": _llama_cpp,
+    "ollama": _ollama,
+}
