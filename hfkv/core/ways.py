@@ -108,7 +108,7 @@ def _smaller_weights(case: Case, before: Balance, requantize: Requantize) -> Ite
         if size is None or case.weights is None or size > case.weights * _WORTHWHILE:
             continue
         after = balance_of(replace(case, weights=size), before.rank)
-        yield _way(f"weights in {name}", before, after, estimate=True)
+        yield _way(f"--weights-dtype {name}", before, after, estimate=True)
         if after.headroom >= 0:
             return
 
