@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         UsageError,
     )
     from hfkv.sources import load
+    from hfkv.sources.several import load_many
     from hfkv.sources.snapshot import save_snapshot
 
 __version__ = "0.1.0"
@@ -55,6 +56,7 @@ __all__ = [
     "compare",
     "inspect",
     "load",
+    "load_many",
     "save_snapshot",
 ]
 
@@ -76,6 +78,7 @@ _HOMES = {
         "UsageError",
     ),
     "hfkv.sources": ("load",),
+    "hfkv.sources.several": ("load_many",),
     "hfkv.sources.snapshot": ("save_snapshot",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}

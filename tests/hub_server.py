@@ -334,9 +334,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def write(self, data: bytes) -> None:
         """Send some of the body and log how much."""
-        self.wfile.write(data)
-        if self.entry is not None:
+        if self.entry is not None:  # before the client can know that all of it has arrived
             self.entry.sent.append(len(data))
+        self.wfile.write(data)
 
     def send(self, status: int, body: bytes, headers: Mapping[str, str]) -> None:
         """Send a whole answer."""

@@ -42,7 +42,9 @@ COMMANDS: dict[str, Entry] = {
     "families": Entry(
         "hfkv.cli.families", "List the model types that are known, with their kinds of layers."
     ),
+    "scan": Entry("hfkv.cli.scan", "Size many models, one line of JSON each, as they are read."),
     "snapshot": Entry("hfkv.cli.snapshot", "Save what was read of a model, to replay it offline."),
+    "cache": Entry("hfkv.cli.cache", "Show or clear what is kept of models on the Hub."),
 }
 
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 from hfkv.cli.output import Chatter, note
 from hfkv.cli.progress import Progress
 from hfkv.core.files import ModelFiles
-from hfkv.errors import HfkvError
+from hfkv.errors import HfkvError, MalformedError
 from hfkv.render.units import integer, size
 from hfkv.sources import load
 
-__all__ = ["read", "read_several"]
+__all__ = ["listed_in", "read", "read_several"]
 
 _SHOWN = 8  # headers named one by one by --verbose
 
@@ -53,6 +55,23 @@ def read_several(
     if chatter.verbose:
         note(f"read {integer(len(targets))} models in {time.perf_counter() - started:.3f} s")
     return found
+
+
+def listed_in(path: str | None) -> Iterator[str]:
+    """Yield the targets that a file lists, one a line; `-` is standard input."""
+    if path is None:
+        return
+    from hfkv.sources.reading import read_small  # noqa: PLC0415  most are named directly
+
+    raw = sys.stdin.buffer.read() if path == "-" else read_small(Path(path), path)
+    try:
+        lines = raw.decode("utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        raise MalformedError(f"not UTF-8 text (byte {error.start})", where=path) from None
+    for line in lines:
+        target = line.partition(" #")[0].strip()
+        if target and not target.startswith("#"):
+            yield target
 
 
 def _load(target: str, given: Mapping[str, Any], **how: Any) -> ModelFiles:

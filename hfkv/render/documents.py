@@ -8,7 +8,7 @@ from typing import Any
 
 from hfkv.render.units import UNSAFE
 
-__all__ = ["dumps", "error_document"]
+__all__ = ["dumps", "dumps_line", "error_document"]
 
 
 def dumps(document: dict[str, Any]) -> str:
@@ -16,6 +16,12 @@ def dumps(document: dict[str, Any]) -> str:
     lines = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False).split("\n")
     # json escapes C0 only: a terminal obeys C1 and bidirectional marks as well
     return "".join(UNSAFE.sub(_escape, line) + "\n" for line in lines)
+
+
+def dumps_line(document: dict[str, Any]) -> str:
+    """Return the document as one line, as safe to show as the text of `dumps`."""
+    text = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return UNSAFE.sub(_escape, text) + "\n"
 
 
 def _escape(match: re.Match[str]) -> str:

@@ -200,7 +200,7 @@ class Client:
         if self._patient:
             if seconds > _LONGEST_WINDOW:
                 return False
-            self._end += seconds
+            self._end = max(self._end, time.monotonic() + seconds + self.timeout)
         elif seconds > min(_LONGEST_WAIT, self._end - time.monotonic()):
             return False
         return not self._closed.wait(seconds)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Future
+from collections.abc import Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -82,10 +83,16 @@ class Repository:
 
     def wait(self, future: Future[_T]) -> _T:
         """Return a result, or raise UnreadableError when time is up before it is there."""
-        try:
-            return future.result(timeout=self.client.left())
-        except TimeoutError:
-            raise self.client.timed_out() from None
+        next(self.as_done([future]))
+        return future.result()
+
+    def as_done(self, futures: Iterable[Future[_T]]) -> Iterator[Future[_T]]:
+        """Yield futures as they are done; raises UnreadableError when time is up."""
+        pending = set(futures)
+        while pending:
+            # a patient client may have been given more time meanwhile: ask it again
+            done, pending = wait(pending, self.client.left(), return_when=FIRST_COMPLETED)
+            yield from done
 
     def checked(self, answer: Answer, path: str) -> Answer:
         """Return a successful answer; raises the refusal that any other one is."""

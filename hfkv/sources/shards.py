@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import Future, as_completed
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from hfkv.core.bundle import parse_bundle
@@ -74,12 +74,9 @@ def read_shards(
         tell(len(names), len(names), "headers")
         return bundle
     asked = _ask_starts(repo, listing, names, early)
-    try:
-        for done, future in enumerate(as_completed(asked, timeout=repo.client.left()), start=1):
-            future.result()  # the first failure ends the run, whatever the others do
-            tell(done, len(asked), "headers")
-    except TimeoutError:
-        raise repo.client.timed_out() from None
+    for done, future in enumerate(repo.as_done(asked), start=1):
+        future.result()  # the first failure ends the run, whatever the others do
+        tell(done, len(asked), "headers")
     return [future.result() for future in asked]
 
 

@@ -66,7 +66,7 @@ class Transport:
             )
             assert isinstance(pool, urllib3.HTTPConnectionPool)
             connection = pool._get_conn(timeout=timeout)  # noqa: SLF001  there is no public way
-            if connection.sock is None:
+            if getattr(connection, "sock", None) is None:
                 connection.timeout = timeout
                 connection.connect()
             pool._put_conn(connection)  # noqa: SLF001

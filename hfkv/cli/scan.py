@@ -1,0 +1,257 @@
+"""`hfkv scan`: many models, one line of JSON each, as they are read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import nullcontext
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+import click
+
+from hfkv.cli import params
+from hfkv.cli.exits import Exit
+from hfkv.cli.options import (
+    SectionedCommand,
+    chatter_options,
+    network_options,
+    option,
+    together,
+)
+from hfkv.cli.output import Chatter, checked_path, note, problem, told_apart, write_stdout
+from hfkv.cli.params import Written
+from hfkv.cli.progress import Progress
+from hfkv.cli.reading import listed_in
+from hfkv.cli.request import workload_of
+from hfkv.cli.workload_options import engine_options, gpu_options, work_options
+from hfkv.core.report import analyze
+from hfkv.core.workload import Workload
+from hfkv.errors import HfkvError, UsageError
+from hfkv.render.documents import dumps_line, error_document
+from hfkv.render.json import inspect_document
+from hfkv.sources import load
+from hfkv.sources.reading import reason
+from hfkv.sources.several import side_by_side
+from hfkv.sources.shared import Shared
+
+__all__ = ["command"]
+
+_EXAMPLES = """\b
+Examples:
+  hfkv scan --from models.txt -o models.jsonl --context 32k
+  hfkv scan --author Qwen --limit 50 -g h100 -o qwen.jsonl
+  hfkv scan --filter text-generation --filter awq --limit 1000 -o awq.jsonl
+"""
+_WHICH = "Which models"
+
+# Failures that say nothing of the model: it is tried again when the scan goes on.
+_PASSING = frozenset(
+    {
+        "bug",
+        "connection",
+        "dns",
+        "not-a-hub",
+        "offline",
+        "proxy",
+        "rate-limit",
+        "server-error",
+        "timeout",
+        "tls",
+        "token-rejected",
+        "transfer",
+    }
+)
+
+_scan_options = together(
+    option(
+        "--from",
+        "listed_in",
+        metavar="FILE",
+        section=_WHICH,
+        help="Those that a file lists, one a line (# begins a remark, - is stdin).",
+    ),
+    option("--author", metavar="ORG", section=_WHICH, help="Those of a user or organization."),
+    option(
+        "--filter",
+        "filters",
+        metavar="TAG",
+        multiple=True,
+        section=_WHICH,
+        help="Those on the Hub that have a tag; several tags must all be there.",
+    ),
+    option(
+        "--limit",
+        type=Written("n", params.whole),
+        section=_WHICH,
+        help="At most so many, the most downloaded of a list on the Hub first.",
+    ),
+    option(
+        "-o",
+        "--output",
+        "output_path",
+        metavar="FILE",
+        multiple=True,  # beside --prompt it may also state a number of tokens
+        section="How it is told",
+        help="Add the lines to FILE, and leave out models that it holds already.",
+    ),
+)
+
+
+@click.command("scan", cls=SectionedCommand, epilog=_EXAMPLES)
+@click.argument("targets", nargs=-1)
+@_scan_options
+@network_options
+@work_options
+@engine_options
+@gpu_options
+@chatter_options
+def command(targets: tuple[str, ...], **given: Any) -> int:
+    """Size many models, one line of JSON each, as they are read.
+
+    Each line is what inspect --json writes, or an error, with the target as "id". Rate
+    limits are waited out. With -o, a scan that was interrupted goes on where it was.
+    """
+    chatter, path = Chatter.of(given), checked_path(told_apart(given)[0])
+    workload = workload_of(given)
+    done = _resume(path) if path is not None else frozenset()
+    if done and not chatter.quiet:
+        note(f"{len(done):,} models are in {path} already")
+    wanted = (target for target in _wanted(targets, given) if target not in done)
+    counted = {"lines": 0, "errors": 0, "bugs": 0}
+    write = _writer(path)
+    with Progress() if chatter.progress else nullcontext() as progress:
+        for line in _lines(wanted, given, workload):
+            write(dumps_line(line))
+            counted["lines"] += 1
+            counted["errors"] += "error" in line
+            counted["bugs"] += line.get("error", {}).get("code") == "bug"
+            if progress is not None:
+                progress(counted["lines"], counted["lines"], "models")
+    return _exit(counted, chatter)
+
+
+def _wanted(targets: Iterable[str], given: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what is to be read, each once, as far as it is asked for."""
+    if not (targets or given["listed_in"] or given["author"] or given["filters"]):
+        raise UsageError(
+            "there is nothing to scan", hint="name models, or give --from, --author or --filter"
+        )
+    named = chain(targets, listed_in(given["listed_in"]), _on_the_hub(given))
+    return islice(_each_once(named), given["limit"])
+
+
+def _each_once(targets: Iterable[str]) -> Iterator[str]:
+    seen: set[str] = set()
+    for target in targets:
+        if target not in seen:
+            seen.add(target)
+            yield target
+
+
+def _on_the_hub(given: Mapping[str, Any]) -> Iterator[str]:
+    if not (given["author"] or given["filters"]):
+        return iter(())
+    from hfkv.sources.catalog import list_models  # noqa: PLC0415  no HTTP for what is local
+
+    return list_models(
+        author=given["author"],
+        filters=given["filters"],
+        token=given["token"],
+        timeout=given["timeout"],
+    )
+
+
+def _lines(
+    wanted: Iterable[str], given: Mapping[str, Any], workload: Workload
+) -> Iterator[dict[str, Any]]:
+    """Yield the document of each model as soon as it is there."""
+
+    def one(target: str) -> dict[str, Any]:
+        return {"id": target, **_document(target, given, workload, shared)}
+
+    with Shared(patient=True) as shared:
+        for _, _, line in side_by_side(wanted, one):
+            yield line
+
+
+def _document(
+    target: str, given: Mapping[str, Any], workload: Workload, shared: Shared
+) -> dict[str, Any]:
+    try:
+        files = load(
+            target,
+            token=given["token"],
+            offline=given["offline"],
+            timeout=given["timeout"],
+            shared=shared,
+        )
+        return inspect_document(analyze(files, workload))
+    except HfkvError as error:
+        return error_document(error.code, error.message, error.hint)
+    except Exception as error:  # noqa: BLE001  one bug must not end a scan of thousands
+        return error_document("bug", f"{type(error).__name__}: {error}", None)
+
+
+def _resume(path: Path) -> frozenset[str]:
+    """Return the models that a file holds; a line that was cut off is taken out of it."""
+    done = set()
+    try:
+        if not path.exists():
+            return frozenset()
+        with path.open("r+b") as file:
+            end = 0
+            for raw in file:
+                if not raw.endswith(b"\n"):
+                    break
+                end += len(raw)
+                done |= _finished(raw, path)
+            file.truncate(end)
+    except OSError as error:
+        raise UsageError(reason(error), where=str(path), code="output") from None
+    return frozenset(done)
+
+
+def _finished(raw: bytes, path: Path) -> set[str]:
+    """Return the model that a line answers for, if it does once and for all."""
+    try:
+        line = json.loads(raw)
+        name, code = line["id"], line.get("error", {}).get("code")
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        raise UsageError(
+            "it holds lines that no scan has written",
+            where=str(path),
+            hint="name a new file, or the one that the scan began",
+            code="output",
+        ) from None
+    return set() if code in _PASSING or not isinstance(name, str) else {name}
+
+
+def _writer(path: Path | None) -> Callable[[str], None]:
+    """Return what writes one line, so that it is whole in the file or not there."""
+    if path is None:
+        return write_stdout
+
+    def append(text: str) -> None:
+        try:
+            with path.open("ab", buffering=0) as file:
+                file.write(text.encode("utf-8", "backslashreplace"))
+        except OSError as error:
+            raise UsageError(reason(error), where=str(path), code="output") from None
+
+    return append
+
+
+def _exit(counted: Mapping[str, int], chatter: Chatter) -> Exit:
+    """Say how it went; what cannot be read is an answer too, as long as something can."""
+    lines, errors = counted["lines"], counted["errors"]
+    if counted["bugs"]:
+        problem(f"{counted['bugs']:,} of {lines:,} met a bug in hfkv: see the lines with it")
+        return Exit.BUG
+    if lines and errors == lines:
+        problem(f"none of {lines:,} models could be read")
+        return Exit.UNREADABLE
+    if not chatter.quiet:
+        note(f"{lines:,} models, {errors:,} of them could not be read")
+    return Exit.DONE

@@ -1,0 +1,70 @@
+"""The list of models on a Hub, page by page."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from urllib.parse import urlencode, urljoin
+
+from hfkv.core.jsontext import parse
+from hfkv.errors import MalformedError
+from hfkv.sources.environment import endpoint, find_token
+from hfkv.sources.http import Answer, Client
+from hfkv.sources.refusals import Asked, refusal
+from hfkv.sources.wire import origin_of
+
+__all__ = ["list_models"]
+
+_WHERE = "model list"
+_PAGE = 100
+_NEXT = re.compile(r"<([^>]*)>\s*;\s*rel=\"?next\"?")
+
+
+def list_models(
+    *,
+    author: str | None = None,
+    filters: Sequence[str] = (),
+    token: str | None = None,
+    timeout: float = 60.0,
+) -> Iterator[str]:
+    """Yield the ids of the models of an author or with certain tags, most downloaded first.
+
+    Pages are asked for as they are needed. Raises UnreadableError where there is no list,
+    MalformedError for one that is none.
+    """
+    hub = endpoint()
+    query = [("sort", "downloads"), ("direction", "-1"), ("limit", str(_PAGE))]
+    query += [("author", author)] if author else []
+    query += [("filter", tag) for tag in filters]
+    url: str | None = f"{hub}/api/models?{urlencode(query)}"
+    asked = Asked(endpoint=hub, repo="the list of models", revision="", token=find_token(token))
+    with Client(hub, token=asked.token, timeout=timeout, connections=1, patient=True) as client:
+        while url is not None:
+            answer = client.limited(timeout).fetch(url)
+            if answer.status != 200:
+                raise refusal(asked, answer)
+            yield from _ids(answer.body)
+            url = _next_page(url, answer)
+
+
+def _ids(body: bytes) -> list[str]:
+    listed = parse(body, where=_WHERE)
+    if not isinstance(listed, list):
+        raise MalformedError("expected a list", where=_WHERE)
+    return [_id(item, f"{_WHERE}[{place}].id") for place, item in enumerate(listed)]
+
+
+def _id(item: object, where: str) -> str:
+    name = item.get("id") if isinstance(item, dict) else None
+    if not isinstance(name, str):
+        raise MalformedError(f"expected a string, got {name!r:.40}", where=where)
+    return name
+
+
+def _next_page(url: str, answer: Answer) -> str | None:
+    """Return the address of the next page, None after the last; never one of another host."""
+    match = _NEXT.search(answer.headers.get("Link", ""))
+    if match is None:
+        return None
+    there = urljoin(url, match[1])
+    return there if there != url and origin_of(there) == origin_of(url) else None
