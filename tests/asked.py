@@ -1,0 +1,48 @@
+"""What tests of whole answers share: a fixture's model, an engine, GPUs → the report."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from hfkv.core.files import ModelFiles
+from hfkv.core.fit import FitReport
+from hfkv.core.gpus import parse_gpu
+from hfkv.core.report import Report, analyze
+from hfkv.core.snapshots import loads
+from hfkv.core.workload import Deployment, Workload
+
+GIB = 2**30
+MODELS = Path(__file__).parent.parent / "fixtures" / "models"
+
+LLAMA_8B = "meta-llama--Llama-3.1-8B"
+LLAMA_70B = "meta-llama--Llama-3.1-70B"
+GEMMA_27B = "google--gemma-3-27b-it"
+DEEPSEEK_V3 = "deepseek-ai--DeepSeek-V3"
+PHI_3 = "microsoft--Phi-3-mini-128k-instruct"
+QWEN3_30B = "Qwen--Qwen3-30B-A3B"
+QWEN3_NEXT = "Qwen--Qwen3-Next-80B-A3B-Instruct"
+
+_DEPLOYMENT = {field.name for field in fields(Deployment)}
+
+
+@cache
+def stored(model: str) -> ModelFiles:
+    """Return the files of a fixture."""
+    return loads((MODELS / f"{model}.hfkv.json").read_bytes(), where=model)
+
+
+def asked(model: str, gpu: str = "", engine: str = "none", **given: Any) -> Report:
+    """Return the report of a model; what is given is the workload's or its deployment's."""
+    hardware = {name: given.pop(name) for name in list(given) if name in _DEPLOYMENT}
+    gpus = tuple(choice for text in gpu.split() for choice in parse_gpu(text))
+    deployment = Deployment(gpus=gpus, **hardware)
+    return analyze(stored(model), Workload(engine=engine, deployment=deployment, **given))
+
+
+def fitted(model: str, gpu: str, engine: str = "none", **given: Any) -> FitReport:
+    """Return how a model fits on one choice of GPU."""
+    (one,) = asked(model, gpu, engine, **given).fit
+    return one
