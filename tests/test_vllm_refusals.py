@@ -138,11 +138,11 @@ def test_latents_have_formats_of_their_own(name: str, kv: str, message: str) -> 
 
 
 def test_minicpm3_without_its_dims_is_refused() -> None:
-    """How wide an unpacked head is stands in the config or nowhere."""
+    """A file that writes null for both widths leaves nothing to unpack a head with."""
     config = {
-        key: value
-        for key, value in published("openbmb--MiniCPM3-4B").items()
-        if key not in ("qk_nope_head_dim", "qk_rope_head_dim")
+        **published("openbmb--MiniCPM3-4B"),
+        "qk_nope_head_dim": None,
+        "qk_rope_head_dim": None,
     }
     with pytest.raises(UnsupportedError) as caught:
         planned(config, length=4096)
