@@ -18,7 +18,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 ORDER = (
     ("errors",),
     ("core.dtypes", "core.stores"),
-    ("core.files", "core.readings", "core.workload"),
+    ("core.codes", "core.files", "core.readings", "core.workload"),
     ("core.config", "core.gpus", "core.jsontext", "core.templates"),
     ("core.descend", "core.standing", "core.headers", "core.kinds"),
     ("core.bundle",),

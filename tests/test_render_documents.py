@@ -132,7 +132,8 @@ def test_markdown_says_what_the_text_says() -> None:
     """Verdict, exact bytes, layers and warnings are all in the Markdown."""
     told = inspect_markdown(REPORTS["latent"])
     assert "**Fits on 8 × H100-SXM5-80GB: 32,768 tokens × 1 sequence. Room for 13" in told
-    assert "| KV cache | 2.14 GiB | 2,302,672,896 | 32,768 tokens × 1 sequence |" in told
+    assert "| weights | 326 GiB | 350,000,000,000 | safetensors-headers, int4 (GPTQ) |" in told
+    assert "| KV cache | 2.14 GiB | 2,302,672,896 | 32,768 tokens × 1 sequence, bf16 |" in told
     assert "| 61 | latent attention | latent | 576 | – | 0-60 |" in told
     assert "- `mla` Tensor parallelism does not divide the latent cache" in told
     assert "Confidence: **declared**, the config says so; no tensor was compared." in told

@@ -58,7 +58,7 @@ def test_the_answers_come_in_the_order_people_ask() -> None:
     titles = [line for line in shown if line and not line.startswith(" ")]
     assert titles == [
         "深度求索/ディープシーク-V3  main d04e592bb4f6",
-        "DeepseekV3ForCausalLM, 671 B parameters, gptq 4-bit, MLA, up to 131,072 tokens",
+        "DeepseekV3ForCausalLM, 671 B parameters, int4 (GPTQ), MLA, up to 131,072 tokens",
         "✔ Fits on 8 × H100-SXM5-80GB: 32,768 tokens × 1 sequence. Room for 13 such",
         "sequences.",
         "What it takes",

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import hfkv
+from hfkv.core.codes import EXPLAINED
 from hfkv.core.files import ModelFiles, Problem, Target, TensorGroup
-from hfkv.core.findings import EXPLAINED
 from hfkv.core.gpus import parse_gpu
 from hfkv.core.report import Report, analyze
 from hfkv.core.workload import Deployment, Workload
@@ -190,7 +190,7 @@ def test_quantized_weights_and_an_unquantized_cache_are_two_lines() -> None:
     awq = {"quant_method": "awq", "bits": 4, "group_size": 128}
     report = analyze(files(quantization_config=awq))
     assert message(report, "kv-dtype-not-declared") == (
-        "the weights are awq; the KV cache is bfloat16"
+        "the weights are quantized (awq), the KV cache is still bfloat16"
     )
 
 

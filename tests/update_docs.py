@@ -12,8 +12,8 @@ from click.testing import CliRunner
 
 from hfkv.cli.group import group
 from hfkv.core.checks import CHECKS
+from hfkv.core.codes import EXPLAINED
 from hfkv.core.families.catalogue import FamilyEntry, catalogue
-from hfkv.core.findings import EXPLAINED
 
 ROOT = Path(__file__).parent.parent
 MAIN = "fixtures/models/meta-llama--Llama-3.1-8B.hfkv.json"

@@ -12,17 +12,15 @@ from hfkv.cli.exits import Exit
 from hfkv.cli.options import (
     SectionedCommand,
     chatter_options,
-    engine_options,
-    gpu_options,
     option,
     output_options,
     source_options,
     together,
-    work_options,
 )
 from hfkv.cli.output import Chatter, Output, problem, write_stdout
 from hfkv.cli.reading import read
 from hfkv.cli.request import workload_of
+from hfkv.cli.workload_options import engine_options, gpu_options, work_options
 from hfkv.core.checks import CHECKS, Case, Status, Surroundings, Verdicts, known_ids, run_checks
 from hfkv.core.report import analyze
 from hfkv.core.workload import Workload

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -14,20 +12,18 @@ from hfkv.cli.exits import Exit, exit_for_error
 from hfkv.cli.options import (
     SectionedCommand,
     chatter_options,
-    engine_options,
-    gpu_options,
     network_options,
     option,
     output_options,
     together,
-    work_options,
 )
 from hfkv.cli.output import Chatter, Output, problem
 from hfkv.cli.params import Written
-from hfkv.cli.reading import read_several
+from hfkv.cli.reading import listed_in, read_several
 from hfkv.cli.request import workload_of
+from hfkv.cli.workload_options import engine_options, gpu_options, work_options
 from hfkv.core.comparison import SORTS, Comparison, compare_models
-from hfkv.errors import MalformedError, UsageError
+from hfkv.errors import UsageError
 
 __all__ = ["command"]
 
@@ -87,7 +83,7 @@ def command(targets: tuple[str, ...], **given: Any) -> int:
     """
     output, chatter = Output.of(given), Chatter.of(given)
     workload = workload_of(given)
-    wanted = [*targets, *_listed(given["listed_in"]), *_variants(given)]
+    wanted = [*targets, *listed_in(given["listed_in"]), *_variants(given)]
     if not wanted:
         raise UsageError(
             "there is nothing to compare", hint="name models, or give --from or --variants"
@@ -96,23 +92,6 @@ def command(targets: tuple[str, ...], **given: Any) -> int:
     answer = compare_models(wanted, outcomes, workload, sort=given["sort"])
     output.write(_told(answer, output))
     return _exit(answer)
-
-
-def _listed(path: str | None) -> Iterator[str]:
-    """Yield the targets that a file lists."""
-    if path is None:
-        return
-    from hfkv.sources.reading import read_small  # noqa: PLC0415  most are named directly
-
-    raw = sys.stdin.buffer.read() if path == "-" else read_small(Path(path), path)
-    try:
-        lines = raw.decode("utf-8-sig").splitlines()
-    except UnicodeDecodeError as error:
-        raise MalformedError(f"not UTF-8 text (byte {error.start})", where=path) from None
-    for line in lines:
-        target = line.partition(" #")[0].strip()
-        if target and not target.startswith("#"):
-            yield target
 
 
 def _variants(given: Mapping[str, Any]) -> list[str]:

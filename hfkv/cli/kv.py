@@ -10,7 +10,6 @@ import click
 from hfkv.cli import params
 from hfkv.cli.options import (
     SectionedCommand,
-    gpu_options,
     option,
     output_options,
     together,
@@ -18,6 +17,7 @@ from hfkv.cli.options import (
 from hfkv.cli.output import Output
 from hfkv.cli.params import Written
 from hfkv.cli.request import hardware_of
+from hfkv.cli.workload_options import gpu_options
 from hfkv.core.account import Account, Request, account, stated_weights
 from hfkv.core.calculator import derive
 

@@ -1,4 +1,7 @@
-"""The options that commands share, in the sections that --help shows them in."""
+"""The options that commands share, in the sections that --help shows them in.
+
+What says how much is kept, by which engine and on which hardware is in `workload_options`.
+"""
 
 from __future__ import annotations
 
@@ -8,23 +11,19 @@ from typing import Any, TypeVar
 import click
 
 from hfkv.cli import params
-from hfkv.cli.params import EngineName, Written, complete_gpu
+from hfkv.cli.params import Written
 
 __all__ = [
     "SectionedCommand",
     "chatter_options",
-    "engine_options",
-    "gpu_options",
     "inspect_options",
     "network_options",
     "option",
     "output_options",
     "source_options",
     "together",
-    "work_options",
 ]
 
-_COUNT = Written("n", params.whole)
 _SOURCE = "Where it is read from"
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -113,143 +112,18 @@ def network_options(function: Function) -> Function:
     )(function)
 
 
-def work_options(function: Function) -> Function:
-    """Add what says how much is to be kept."""
-    section = "What it has to hold"
-    return together(
-        option(
-            "-c",
-            "--context",
-            "--max-model-len",
-            "--ctx",
-            "context",
-            type=Written("tokens", params.context),
-            section=section,
-            help="Tokens of each sequence: 8192, 32k, 1m, max. [default: the model's maximum]",
-        ),
-        option(
-            "-b",
-            "--concurrency",
-            "--batch",
-            "--batch-size",
-            "concurrency",
-            type=_COUNT,
-            section=section,
-            help="Sequences resident at once. [default: 1]",
-        ),
-        option(
-            "--seq-lens",
-            type=Written("lengths", params.lengths),
-            section=section,
-            help="The real lengths instead: 1200,8k,32k.",
-        ),
-        option(
-            "--kv-dtype",
-            "--kv-cache-dtype",
-            "kv_dtype",
-            default="auto",
-            metavar="DTYPE",
-            section=section,
-            help="auto, bf16, fp16, fp32, fp8, int8, q8_0, q4_0, int4, nvfp4 … [default: auto,"
-            " what the checkpoint declares]",
-        ),
-        option(
-            "--source-tokens",
-            type=Written("tokens", params.source_tokens),
-            section=section,
-            help="Encoder or image positions under cross-attention. [default: the model's maximum]",
-        ),
-    )(function)
-
-
-def engine_options(function: Function) -> Function:
-    """Add what says by which engine it is kept, and under which of its limits."""
-    section = "By which engine"
-    return together(
-        option(
-            "--engine",
-            type=EngineName(),
-            default="none",
-            show_default=True,
-            section=section,
-            help="none is the raw need; an engine adds its own rules.",
-        ),
-        option(
-            "--engine-version",
-            metavar="VERSION",
-            section=section,
-            help="Release whose rules apply. [default: the newest known]",
-        ),
-        option(
-            "--max-num-batched-tokens",
-            type=_COUNT,
-            section=section,
-            help="The engine's limit of tokens a step. [default: the engine's]",
-        ),
-        option(
-            "--max-num-seqs",
-            type=_COUNT,
-            section=section,
-            help="The engine's limit of sequences. [default: the engine's]",
-        ),
-    )(function)
-
-
-def gpu_options(function: Function) -> Function:
-    """Add what says on which hardware, and how it is shared out."""
-    section = "On which hardware"
-    return together(
-        option(
-            "-g",
-            "--gpu",
-            "gpus",
-            metavar="GPU",
-            shell_complete=complete_gpu,
-            multiple=True,
-            section=section,
-            help="a100-80, h100:4, 4xrtx4090, 24gb, 24gib:2, auto (this machine), all. Repeatable.",
-        ),
-        option(
-            "--tp",
-            "--tensor-parallel-size",
-            "tensor_parallel_size",
-            type=_COUNT,
-            section=section,
-            help="Tensor parallel size. [default: the number of GPUs]",
-        ),
-        option(
-            "--pp",
-            "--pipeline-parallel-size",
-            "pipeline_parallel_size",
-            type=_COUNT,
-            default=1,
-            show_default=True,
-            section=section,
-            help="Pipeline parallel size.",
-        ),
-        option(
-            "--utilization",
-            "--gpu-memory-utilization",
-            "utilization",
-            type=Written("share", params.share),
-            section=section,
-            help="Share of each GPU the engine may take. [default: the engine's, else 0.9]",
-        ),
-        option(
-            "--overhead",
-            type=Written("size", params.size),
-            section=section,
-            help="Activations and runtime on each GPU, such as 2gib. [default: estimated]",
-        ),
-    )(function)
-
-
 def inspect_options(function: Function) -> Function:
     """Add what a verdict on one model can be asked beside its figures."""
     section = "How it is told"
     return together(
         option(
             "--explain", is_flag=True, section=section, help="For each figure, the path it took."
+        ),
+        option(
+            "--speed",
+            is_flag=True,
+            section=section,
+            help="How fast decoding cannot be: the bound of the memory's bandwidth.",
         ),
         option(
             "--fail-if-not-fit",
@@ -293,6 +167,7 @@ def output_options(*formats: str) -> Callable[[Function], Function]:
             "-o",
             "--output",
             "output_path",
+            multiple=True,
             metavar="FILE",
             section=section,
             help="Write there instead of to standard output.",

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hfkv.cli.params import source_tokens
 from hfkv.errors import UsageError
 from hfkv.render.style import Style
 from hfkv.render.units import clean
 
-__all__ = ["Chatter", "Output", "checked_path", "note", "problem", "write_stdout"]
+__all__ = ["Chatter", "Output", "checked_path", "note", "problem", "told_apart", "write_stdout"]
 
 _NARROWEST, _WIDEST = 40, 200
 _PROSE = 140  # columns beyond which sentences are no longer read with ease
@@ -56,7 +57,7 @@ class Output:
         chosen = given["output_format"]
         if given["as_json"] and chosen not in (None, "json"):
             raise UsageError(f"--json and --format {chosen} contradict each other")
-        path = checked_path(given["output_path"])
+        path = checked_path(told_apart(given)[0])
         return cls(
             format="json" if given["as_json"] else chosen or "text",
             path=path,
@@ -83,6 +84,29 @@ class Output:
             color=self.color,
             unicode=self.path is not None or _is_utf8(sys.stdout.encoding),
         )
+
+
+def told_apart(given: Mapping[str, Any]) -> tuple[str | None, int | None]:
+    """Return the file that --output names, and the tokens that it states beside --prompt.
+
+    Both have that name: to write to a file called 1k, say ./1k. Raises UsageError for two
+    files.
+    """
+    words = dict.fromkeys(given["output_path"])
+    stated = {word: _tokens(word) for word in words if given.get("prompt") is not None}
+    tokens = [number for number in stated.values() if number is not None]
+    paths = [word for word in words if stated.get(word) is None]
+    for found, what in ((paths, "files"), (tokens, "lengths")):
+        if len(found) > 1:
+            raise UsageError(f"--output names two {what}: {found[0]} and {found[1]}")
+    return next(iter(paths), None), next(iter(tokens), None)
+
+
+def _tokens(word: str) -> int | None:
+    try:
+        return source_tokens(word)
+    except ValueError:
+        return None
 
 
 def note(text: str) -> None:

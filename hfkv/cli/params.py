@@ -20,6 +20,7 @@ __all__ = [
     "counts",
     "latent",
     "lengths",
+    "offload",
     "parameters",
     "seconds",
     "share",
@@ -144,6 +145,16 @@ def share(text: str) -> Fraction:
     exact = Fraction(match[1]) / (100 if match[2] else 1) if match and match[1] else Fraction()
     if not 0 < exact <= 1:
         raise ValueError(f"{text!r} is not a share such as 0.9, above 0 and up to 1")
+    return exact
+
+
+def offload(text: str) -> Fraction:
+    """Return the share of the weights in `weights=20%`, from none to all of them."""
+    what, _, written = text.partition("=")
+    match = _SHARE.fullmatch(written.strip())
+    exact = Fraction(match[1]) / (100 if match[2] else 1) if match and match[1] else None
+    if what.strip().lower() != "weights" or exact is None or exact > 1:
+        raise ValueError(f"{text!r} is not a share of the weights such as weights=20%")
     return exact
 
 

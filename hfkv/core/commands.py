@@ -99,10 +99,27 @@ def _vllm(files: ModelFiles, workload: Workload, kv: KVReport, found: FitReport)
         *_flag("--gpu-memory-utilization", _share(deployment)),
         *_flag("--max-num-seqs", deployment.max_num_seqs or fewer),
         *_flag("--max-num-batched-tokens", deployment.max_num_batched_tokens),
+        *_cache_flags(deployment),
         *_flag("--cpu-offload-gb", _per_gpu(found)),
         *_flag("--kv-offloading-backend", "native" if host else None),
         *_flag("--kv-offloading-size", _gib(host) if host else None),
     )
+
+
+def _cache_flags(deployment: Deployment) -> Iterator[object]:
+    """Yield vLLM's flags that change what it keeps."""
+    yield from _flag("--block-size", deployment.block_size)
+    caching = deployment.enable_prefix_caching
+    if caching is not None:
+        yield "--enable-prefix-caching" if caching else "--no-enable-prefix-caching"
+    yield from _flag(
+        "--decode-context-parallel-size", deployment.decode_context_parallel_size, unless=1
+    )
+    if not deployment.hybrid_kv_cache_manager:
+        yield "--disable-hybrid-kv-cache-manager"
+    if drafted := deployment.num_speculative_tokens:
+        yield "--speculative-config"
+        yield f'{{"method": "mtp", "num_speculative_tokens": {drafted}}}'
 
 
 def _sglang(files: ModelFiles, workload: Workload, kv: KVReport, found: FitReport) -> Iterator[str]:

@@ -54,7 +54,7 @@ def _parameters(report: Report, _gpu: int) -> int | None:
 
 
 def _weights(report: Report, _gpu: int) -> int | None:
-    return report.weights.loaded_bytes if report.weights else None
+    return report.resident.loaded_bytes if report.resident else None
 
 
 def _per_token(report: Report, _gpu: int) -> int | None:

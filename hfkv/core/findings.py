@@ -1,7 +1,7 @@
 """Coded warnings: what is true of this model and workload that a person should know.
 
-One small function per subject; each returns zero or more findings. `EXPLAINED` says what
-every code means, in the words of the README.
+One small function per subject; each returns zero or more findings. `codes.py` says what
+every code means.
 """
 
 from __future__ import annotations
@@ -23,64 +23,7 @@ from hfkv.core.workload import Workload
 if TYPE_CHECKING:
     from hfkv.core.fit import FitReport
 
-__all__ = ["EXPLAINED", "Facts", "find"]
-
-EXPLAINED: dict[str, str] = {
-    "mla": "Latent attention keeps one compressed vector per token, not keys and values.",
-    "sliding-window": "Some layers keep at most a window of tokens, so the cache stops growing.",
-    "chunked-attention": "Some layers keep only the current chunk of tokens.",
-    "compressed": "Some layers keep one entry for several tokens.",
-    "sparse-index": "Sparse attention keeps index keys beside the cache.",
-    "cross-attention": "Cross-attention keeps source positions once per sequence.",
-    "hybrid": "Some layers keep a state of fixed size instead of, or beside, a cache.",
-    "empty-layers": "Some layers keep nothing: MLP-only, or sharing another layer's cache.",
-    "variable-heads": "KV heads or head dims differ between layers.",
-    "k-ne-v": "Keys and values differ in width.",
-    "encoder-only": "The model keeps nothing between tokens: it has no cache.",
-    "engine-layout": "The engine keeps more or less than the model needs.",
-    "window-unused": "The config names a window that is switched off.",
-    "window-beyond-context": "The window is at least as long as the context and limits nothing.",
-    "head-dim": "head_dim is stated and is not hidden_size / num_attention_heads.",
-    "float32-checkpoint": "The weights are float32; engines load them as 16 bit.",
-    "dtype-assumed": "Neither config nor tensors name a dtype; 16 bit is assumed.",
-    "kv-dtype-declared": "The checkpoint itself switches the KV cache to another dtype.",
-    "kv-dtype-not-declared": "The weights are quantized and the KV cache is not.",
-    "quantization-mismatch": "Config and tensors disagree about the quantization.",
-    "not-loadable": "The chosen engine does not load this quantization format.",
-    "context-assumed": "The config states no maximum context; 4,096 tokens are assumed.",
-    "context-above-maximum": "The asked context is longer than the model's maximum.",
-    "context-engine-default": "The engine serves less than the model's maximum unless it is told.",
-    "prefix-not-shared": "The engine keeps a common prefix once for every sequence.",
-    "mtp-layers": "Next-token prediction layers are in the file and are not counted in the cache.",
-    "replicated-latent": "Tensor parallelism does not divide a latent cache: every GPU holds it.",
-    "replicated-heads": "There are fewer KV heads than GPUs: they are copied, not split.",
-    "inferred": "The model_type is unknown and was read as ordinary attention.",
-    "doubtful": "Something contradicts the reading, or keys that look like memory were not read.",
-    "architecture-unknown": "The cache cannot be sized honestly; the weights are still exact.",
-    "weights-unknown": "There were no headers to read: the weights are not known.",
-    "weights-estimated": "The weights are counted in a format that --weights-dtype asks about.",
-    "weights-not-estimated": "There is nothing to estimate weights in another format from.",
-    "parameters-unknown": "A packing is not known: bytes are exact, parameters are not.",
-    "remote-code": "The model needs code from its own repository.",
-    "gated": "The files are behind a gate; only public metadata could be read.",
-    "missing-shard": "The index names a file that the repository lacks.",
-    "unlisted-shard": "A weights file is named by no index and was not counted.",
-    "index-mismatch": "Index and headers name different tensors.",
-    "index-total-mismatch": "The index states another total size than the headers add up to.",
-    "no-config": "There is no config.json: the weights are known, the cache is not.",
-    "no-weights": "There are no weight files that hfkv can read.",
-    "pickle-weights": "The weights are pickled files, whose sizes cannot be read safely.",
-    "gguf": "The weights are GGUF files, which hfkv does not read yet.",
-    "adapter": "This is an adapter: it adds to the weights of another model.",
-    "diffusers": "This is a diffusers pipeline: its models lie in subfolders.",
-    "ambiguous-weights": "Nothing says which of several weight files make up the model.",
-    "part-of-model": "The file is one of several that make up the model.",
-    "renamed": "The repository has another name on the Hub now.",
-    "token-rejected": "The Hub rejected the token; public files were read without it.",
-    "offline-partial": "Offline: only what was already on this machine was read.",
-    "duplicate-tensor": "One tensor is stored in two files; both copies are counted as stored.",
-    "unknown-dtype": "A header names a dtype that hfkv does not know; its offsets were used.",
-}
+__all__ = ["Facts", "find"]
 
 _HINTS = {
     "mla": "2·L·Hkv·D·T·B·S does not apply; use the figure above",
@@ -186,9 +129,11 @@ def _dtypes(facts: Facts) -> Iterator[Finding]:
             hint="--kv-dtype bf16 counts it unquantized",
         )
     elif scheme.kv_dtype is None and facts.kv is not None:
+        still = "still " if facts.workload.kv_dtype == "auto" else ""
         yield Finding(
             code="kv-dtype-not-declared",
-            message=f"the weights are {scheme.method}; the KV cache is {facts.kv.dtype}",
+            message=f"the weights are quantized ({scheme.method}), the KV cache is {still}"
+            f"{facts.kv.dtype}",
         )
 
 

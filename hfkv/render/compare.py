@@ -13,7 +13,7 @@ from hfkv.render.csv import COLUMNS, report_rows
 from hfkv.render.documents import error_document
 from hfkv.render.json import inspect_document
 from hfkv.render.markdown import fits_phrase
-from hfkv.render.phrases import format_phrase, gpu_phrase, plural
+from hfkv.render.phrases import gpu_phrase, plural, weights_phrase
 from hfkv.render.rows import code, escape, markdown_table, write_csv
 from hfkv.render.units import NOTHING, count, integer, size_or_none
 
@@ -87,13 +87,17 @@ def workload_phrase(answer: Comparison) -> str:
     work = answer.workload
     if work.seq_lens:
         held = f"{plural(len(work.seq_lens), 'sequence')}, {integer(sum(work.seq_lens))} tokens"
+    elif work.prompt is not None or work.output is not None:
+        prompt, output = integer(work.prompt or 0), integer(work.output or 0)
+        held = f"{prompt} + {output} tokens × {plural(work.sequences, 'sequence')}"
     elif work.context is None:
         held = f"the longest context of each × {plural(work.sequences, 'sequence')}"
     else:
         held = f"{integer(work.context)} tokens × {plural(work.sequences, 'sequence')}"
     dtype = "" if work.kv_dtype == "auto" else work.kv_dtype
+    weights = "" if work.weights_dtype is None else f"weights in {work.weights_dtype} (estimated)"
     engine = "" if work.engine == "none" else work.engine
-    return ", ".join(part for part in (held, dtype, engine) if part)
+    return ", ".join(part for part in (held, dtype, weights, engine) if part)
 
 
 def gpus_of(answer: Comparison) -> list[str]:
@@ -119,7 +123,7 @@ def _own_contexts(answer: Comparison) -> bool:
 
 def model_cells(answer: Comparison, report: Report) -> list[Cell]:
     """Return the figures below `model_columns`."""
-    weights, kv = report.weights, report.kv
+    weights, kv = report.resident, report.kv
     known = weights.parameters if weights else None
     parameters = NOTHING if known is None else count(known)
     loaded = size_or_none(weights.loaded_bytes if weights else None)
@@ -127,7 +131,7 @@ def model_cells(answer: Comparison, report: Report) -> list[Cell]:
     cells = [
         Cell(parameters),
         Cell(loaded, answer.wins(report, "weights")),
-        Cell(format_phrase(weights) or NOTHING if weights else NOTHING),
+        Cell(weights_phrase(report) or NOTHING),
         Cell(report.architecture.attention),
     ]
     if _own_contexts(answer):

@@ -46,6 +46,8 @@ COLUMNS: dict[str, str] = {
     "longest_sequence": "fit.max_context",
     "max_tokens": "fit.max_tokens",
     "verdict": "fit.verdict",
+    "weights_what_if": "weights.what_if.format",
+    "weights_what_if_bytes": "weights.what_if.bytes",
 }
 
 

@@ -7,11 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from hfkv import __version__
 from hfkv.core.architecture import Architecture
+from hfkv.core.evidence import Evidence
 from hfkv.core.files import ModelFiles
 from hfkv.core.kv import KVReport
+from hfkv.core.readings import Reading
 from hfkv.core.report import Report
 from hfkv.core.snapshots import format_ranges
 from hfkv.core.weights import WeightReport
+from hfkv.core.what_if import WhatIf
+from hfkv.render.evidence import confirming
 from hfkv.render.layers import LayerGroup, group_layers
 
 if TYPE_CHECKING:
@@ -20,7 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["fit_document", "inspect_document", "kv_cache_document"]
 
 
-_FIT_EXTRA = ("name", "memory_source", "overhead_parts", "notes", "kv_bytes_per_gpu")
+# What stands after the keys of the contract although the dataclass has it before them.
+_LATER = ("name", "memory_source", "overhead_parts", "notes", "kv_bytes_per_gpu")
 
 
 def inspect_document(report: Report) -> dict[str, Any]:
@@ -30,8 +35,12 @@ def inspect_document(report: Report) -> dict[str, Any]:
         "schema": "hfkv.inspect/1",
         "hfkv_version": __version__,
         "target": _target(report.files),
-        "architecture": _architecture(architecture),
-        "weights": _weights(report.weights) if report.weights else None,
+        "architecture": {
+            **_architecture(architecture),
+            "layers_source": "tensors" if architecture.from_tensors else "config",
+            "evidence": _evidence(report.evidence),
+        },
+        "weights": _weights(report.weights, report.what_if) if report.weights else None,
         "kv_cache": kv_cache_document(report.kv) if report.kv else None,
         "fit": [fit_document(fit) for fit in report.fit],
         "warnings": _plain(report.findings),
@@ -78,6 +87,21 @@ def _architecture(a: Architecture) -> dict[str, Any]:
     }
 
 
+def _evidence(evidence: Evidence) -> dict[str, Any]:
+    """Return what the tensors said of the architecture; `tensor` is a template of names."""
+    return {
+        "agreements": [_agreement(reading) for reading in evidence.agreements],
+        "disagreements": list(evidence.disagreements),
+        "silent": list(evidence.silent),
+        "complete": evidence.complete,
+    }
+
+
+def _agreement(reading: Reading) -> dict[str, Any]:
+    tensor, layers = confirming(reading)
+    return {"field": reading.field, "value": reading.value, "tensor": tensor, "layers": layers}
+
+
 def _layer_group(group: LayerGroup) -> dict[str, Any]:
     return {
         "kind": group.kind,
@@ -92,7 +116,7 @@ def _layer_group(group: LayerGroup) -> dict[str, Any]:
     }
 
 
-def _weights(w: WeightReport) -> dict[str, Any]:
+def _weights(w: WeightReport, found: WhatIf | None) -> dict[str, Any]:
     return {
         "bytes": w.bytes,
         "parameters": w.parameters,
@@ -106,6 +130,18 @@ def _weights(w: WeightReport) -> dict[str, Any]:
         "half_precision_bytes": w.half_precision_bytes,
         "tied_embeddings": w.tied_embeddings,
         "notes": list(w.notes),
+        "what_if": _what_if(found) if found else None,
+    }
+
+
+def _what_if(found: WhatIf) -> dict[str, Any]:
+    return {
+        "format": found.name,
+        "estimate": True,
+        "bytes": found.bytes,
+        "unquantized_bytes": found.unquantized_bytes,
+        "by_role": dict(found.by_role),
+        "assumptions": list(found.assumptions),
     }
 
 
@@ -140,6 +176,7 @@ def kv_cache_document(kv: KVReport) -> dict[str, Any]:
             "ratio": round(simple.bytes / kv.bytes, 4) if simple.bytes and kv.bytes else None,
             "why_not": list(simple.why_not),
         },
+        "shared_bytes": kv.shared_bytes,
     }
 
 
@@ -147,8 +184,12 @@ def fit_document(fit: FitReport) -> dict[str, Any]:
     """Return one fit: the contract's keys in its order, then those that explain them."""
     whole = _plain(fit)
     numerator, denominator = whole.pop("utilization")
-    extra = {key: whole.pop(key) for key in _FIT_EXTRA}
-    return {**whole, **extra, "utilization": numerator / denominator}
+    later = {key: whole.pop(key) for key in _LATER}
+    start_up = (whole["answers"] or {}).get("start_up")
+    if start_up is not None:
+        blocks, each = start_up["max_concurrency"]
+        start_up["max_concurrency"] = round(blocks / each, 4)
+    return {**whole, **later, "utilization": numerator / denominator}
 
 
 def _plain(value: Any) -> Any:

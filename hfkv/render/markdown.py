@@ -9,8 +9,17 @@ from hfkv.core.kv import Component, KVReport
 from hfkv.core.readings import Finding
 from hfkv.core.report import Report
 from hfkv.core.snapshots import format_ranges
+from hfkv.render.evidence import confidence_phrase
 from hfkv.render.layers import dims, group_layers, heads
-from hfkv.render.phrases import CONFIDENCE, Verdict, gpu_phrase, load_phrase, model_phrase, verdict
+from hfkv.render.markdown_parts import explained, fit_blocks, speed_block
+from hfkv.render.phrases import (
+    Verdict,
+    gpu_phrase,
+    load_phrase,
+    model_phrase,
+    verdict,
+    weights_phrase,
+)
 from hfkv.render.rows import code, escape, markdown_table
 from hfkv.render.units import dtype, integer, size, size_or_none
 
@@ -20,12 +29,13 @@ if TYPE_CHECKING:
 __all__ = ["fits_phrase", "inspect_markdown"]
 
 
-def inspect_markdown(report: Report) -> str:
+def inspect_markdown(report: Report, *, explain: bool = False, speed: bool = False) -> str:
     """Return the report: verdict, sizes, GPUs, layers, the simple formula, warnings."""
-    return "\n".join(f"{block.rstrip()}\n" for block in _blocks(report))
+    blocks = _blocks(report, explain=explain, speed=speed)
+    return "\n".join(f"{block.rstrip()}\n" for block in blocks)
 
 
-def _blocks(report: Report) -> Iterator[str]:
+def _blocks(report: Report, *, explain: bool, speed: bool) -> Iterator[str]:
     target = report.files.target
     version = f" at {code(target.sha)}" if target.sha else ""
     yield f"### {code(target.id)}{version}"
@@ -34,6 +44,9 @@ def _blocks(report: Report) -> Iterator[str]:
     yield _sizes(report)
     if report.fit:
         yield _gpus(report.fit)
+        yield from fit_blocks(report)
+    if speed and report.fit:
+        yield speed_block(report)
     if report.architecture.layers:
         yield _layers(report)
     if report.kv is not None:
@@ -42,20 +55,26 @@ def _blocks(report: Report) -> Iterator[str]:
         yield "".join(_finding(finding) for finding in report.findings)
     word = report.architecture.confidence.name.lower()
     doubts = "".join(f" {escape(doubt)}." for doubt in report.architecture.doubts)
-    yield f"Confidence: **{word}**, {CONFIDENCE[word]}.{doubts}"
+    yield f"Confidence: **{word}**, {confidence_phrase(report.architecture)}.{doubts}"
+    if explain:
+        yield from explained(report)
 
 
 def _sizes(report: Report) -> str:
     rows: list[tuple[str, str, str, str]] = []
-    if report.weights is not None:
-        loaded = report.weights.loaded_bytes
-        rows.append(("weights", size(loaded), integer(loaded), report.weights.source))
+    if report.resident is not None:
+        loaded = report.resident.loaded_bytes
+        origin = f"{report.resident.source}, {escape(weights_phrase(report))}"
+        if report.what_if is not None:
+            origin = escape(weights_phrase(report))
+        rows.append(("weights", size(loaded), integer(loaded), origin.removesuffix(", ")))
     if report.kv is not None:
         kv = report.kv
-        rows.append(("KV cache", size(kv.bytes), integer(kv.bytes), load_phrase(report, kv)))
+        held = f"{load_phrase(report, kv)}, {dtype(kv.dtype)}"
+        rows.append(("KV cache", size(kv.bytes), integer(kv.bytes), held))
         rows += [_component(part) for part in kv.components]
         token = kv.bytes_per_token
-        rows.append(("each further token", size(token), integer(token), dtype(kv.dtype)))
+        rows.append(("each further token", size(token), integer(token), ""))
     return markdown_table(("", ">size", ">bytes", ""), rows)
 
 

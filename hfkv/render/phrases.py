@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 from hfkv.core.architecture import Architecture
 from hfkv.core.kv import KVReport
 from hfkv.core.report import Report
-from hfkv.core.weights import WeightReport
-from hfkv.render.units import clean, count, integer, size
+from hfkv.core.weights import QuantizationReport, WeightReport
+from hfkv.render.units import clean, count, dtype, integer, size
 
 if TYPE_CHECKING:
     from hfkv.core.fit import FitReport
+    from hfkv.core.plans import Plan
 
 __all__ = [
     "CONFIDENCE",
@@ -21,9 +22,12 @@ __all__ = [
     "gpu_phrase",
     "load_phrase",
     "model_phrase",
+    "plan_phrase",
     "plural",
+    "scheme_phrase",
     "share",
     "verdict",
+    "weights_phrase",
 ]
 
 # The ladder in words, best first.
@@ -59,6 +63,12 @@ def gpu_phrase(fit: FitReport) -> str:
     return name if fit.count == 1 else f"{fit.count} × {name.removeprefix('a ')}"
 
 
+def plan_phrase(plan: Plan) -> str:
+    """Return `tensor 4 × pipeline 2`, `tensor 8`, `pipeline 8`."""
+    sizes = {"tensor": plan.tensor_parallel_size, "pipeline": plan.pipeline_parallel_size}
+    return " × ".join(f"{name} {n}" for name, n in sizes.items() if n > 1) or "one GPU"
+
+
 def share(fit: FitReport) -> str:
     """Return the utilization as `0.9`."""
     numerator, denominator = fit.utilization
@@ -67,12 +77,15 @@ def share(fit: FitReport) -> str:
 
 def load_phrase(report: Report, kv: KVReport) -> str:
     """Return what is to be held: `131,072 tokens × 1 sequence`."""
-    lengths = report.workload.seq_lens
-    if lengths:
-        low, high = integer(min(lengths)), integer(max(lengths))
+    work = report.workload
+    if work.seq_lens:
+        low, high = integer(min(work.seq_lens)), integer(max(work.seq_lens))
         span = low if low == high else f"{low} to {high}"
-        return f"{plural(len(lengths), 'sequence')} of {span} tokens"
-    return f"{integer(kv.tokens)} tokens × {plural(kv.sequences, 'sequence')}"
+        return f"{plural(len(work.seq_lens), 'sequence')} of {span} tokens"
+    tokens = f"{integer(kv.tokens)} tokens"
+    if work.prompt is not None and work.output:
+        tokens = f"{integer(work.prompt)} + {integer(work.output)} tokens"
+    return f"{tokens} × {plural(kv.sequences, 'sequence')}"
 
 
 def model_phrase(report: Report) -> str:
@@ -92,16 +105,52 @@ def _numbers(w: WeightReport | None) -> tuple[str, ...]:
     return parameters, format_phrase(w)
 
 
+# Layouts that are a number format, and those that pack whole numbers.
+_FLOATS = {"fp8", "fp4", "nf4", "mxfp4", "mxfp6", "mxfp8", "nvfp4"}
+_INTEGERS = {
+    *("awq", "gptq", "int8", "llm-int8", "marlin-24", "modelopt-awq", "pack-quantized"),
+    "quark-int4",
+}
+_METHODS = {
+    **{name: name.upper() for name in ("aqlm", "awq", "eetq", "exl2", "exl3", "gptq", "higgs")},
+    **{name: name.upper() for name in ("hqq", "mlx", "vptq")},
+    "auto-round": "AutoRound",
+    "bitnet": "BitNet",
+    "quanto": "Quanto",
+    "quark": "Quark",
+    "spqr": "SpQR",
+}
+
+
 def format_phrase(w: WeightReport) -> str:
     """Return the quantization, or the stored dtype when one dtype holds nearly everything."""
     scheme = w.quantization
     if scheme is not None and scheme.format != "none":
-        bits = f" {scheme.bits}-bit" if scheme.bits else ""
-        return f"{clean(scheme.format, 40)}{bits}"
+        return scheme_phrase(scheme)
     if not w.by_dtype:
         return ""
     name, total = max(w.by_dtype.items(), key=lambda item: item[1].bytes)
     return clean(name, 40) if 100 * total.bytes >= 99 * w.bytes else f"mostly {clean(name, 40)}"
+
+
+def scheme_phrase(scheme: QuantizationReport) -> str:
+    """Return a number format and who made it of the weights: `int4 (AWQ)`, `fp8`."""
+    layouts = set(scheme.layouts or (scheme.format,))
+    method = _METHODS.get(scheme.format, clean(scheme.format, 40))
+    if len(layouts) == 1 and layouts <= _FLOATS:
+        (number,) = layouts
+        return number if number == scheme.format else f"{number} ({method})"
+    if scheme.bits is None:
+        return method
+    number = f"int{scheme.bits}" if layouts <= _INTEGERS else f"{scheme.bits}-bit"
+    return f"{number} ({method})"
+
+
+def weights_phrase(report: Report) -> str:
+    """Return the format of the weights that are counted on, said to be an estimate if it is."""
+    if report.what_if is not None:
+        return f"{dtype(report.what_if.name)}, estimated"
+    return format_phrase(report.weights) if report.weights else ""
 
 
 def _structure(a: Architecture) -> tuple[str, ...]:
@@ -122,14 +171,21 @@ def verdict(report: Report) -> tuple[Verdict, str]:
     if report.kv is None:
         return Verdict.UNKNOWN, _unknown(report.weights)
     if not report.fit:
-        return Verdict.NEEDS, _needs(report, report.kv, report.weights)
+        return Verdict.NEEDS, _needs(report, report.kv)
     if len(report.fit) == 1:
         return _one_gpu(report, report.kv, report.fit[0])
     return _several(report, report.kv)
 
 
+def _asked(report: Report, kv: KVReport) -> str:
+    """Return what is to be held, with the format of the weights where it is a what-if."""
+    held = load_phrase(report, kv)
+    found = report.what_if
+    return held if found is None else f"{held}, weights in {dtype(found.name)} (an estimate)"
+
+
 def _several(report: Report, kv: KVReport) -> tuple[Verdict, str]:
-    held, choices = load_phrase(report, kv), len(report.fit)
+    held, choices = _asked(report, kv), len(report.fit)
     fitting = [fit for fit in report.fit if fit.fits is not False]
     if not fitting:
         return Verdict.SHORT, f"Does not fit on any of {choices} choices: {held}."
@@ -149,18 +205,20 @@ def _unknown(weights: WeightReport | None) -> str:
     return f"The cache cannot be sized.{known}"
 
 
-def _needs(report: Report, kv: KVReport, weights: WeightReport | None) -> str:
-    cache = f"{size(kv.bytes)} of KV cache for {load_phrase(report, kv)}"
+def _needs(report: Report, kv: KVReport) -> str:
+    cache, weights = f"{size(kv.bytes)} of KV cache for {load_phrase(report, kv)}", report.resident
     if weights is None:
         return f"Needs {cache}, beside the weights, which are not known."
+    loaded = f"{size(weights.loaded_bytes)} of weights"
+    if report.what_if is not None:
+        loaded += f" in {dtype(report.what_if.name)} (an estimate)"
     if kv.bytes == 0 and not kv.components:
-        return f"Needs {size(weights.loaded_bytes)} of weights and keeps no cache."
-    total = size(weights.loaded_bytes + kv.bytes)
-    return f"Needs {total}: {size(weights.loaded_bytes)} of weights and {cache}."
+        return f"Needs {loaded} and keeps no cache."
+    return f"Needs {size(weights.loaded_bytes + kv.bytes)}: {loaded} and {cache}."
 
 
 def _one_gpu(report: Report, kv: KVReport, fit: FitReport) -> tuple[Verdict, str]:
-    where, held = gpu_phrase(fit), load_phrase(report, kv)
+    where, held = gpu_phrase(fit), _asked(report, kv)
     tight = fit.verdict == Verdict.TIGHT.value
     if fit.fits is False:
         per = " per GPU" if fit.count > 1 else ""

@@ -16,24 +16,34 @@ from hfkv.render.phrases import model_phrase, verdict
 from hfkv.render.style import Style
 from hfkv.render.tables import draw, section, verdict_line
 from hfkv.render.text_cache import cache_section
+from hfkv.render.text_capacity import command_section
 from hfkv.render.text_memory import memory_section
 from hfkv.render.text_sources import findings_section, sources_section
+from hfkv.render.text_speed import speed_section
 from hfkv.render.units import clean
 
 __all__ = ["inspect_text"]
 
 
-def inspect_text(report: Report, style: Style, *, explain: bool = False) -> str:
+def inspect_text(
+    report: Report, style: Style, *, explain: bool = False, speed: bool = False
+) -> str:
     """Return the whole report as lines no wider than the terminal."""
-    return draw(_sections(report, style.width, explain=explain), style)
+    return draw(_sections(report, style.width, explain=explain, speed=speed), style)
 
 
-def _sections(report: Report, width: int, *, explain: bool) -> Iterator[RenderableType]:
+def _sections(
+    report: Report, width: int, *, explain: bool, speed: bool
+) -> Iterator[RenderableType]:
     yield _title(report)
     yield Text(model_phrase(report), style="dim")
     yield ""
     yield verdict_line(*verdict(report))
     yield from section("What it takes", memory_section(report, width))
+    for fit in report.fit if len(report.fit) == 1 else ():
+        yield from section("To start it", command_section(fit, width - 2))
+    if speed:
+        yield from section("How fast at most", speed_section(report))
     yield from section("Why", cache_section(report))
     yield from section("Watch out for", findings_section(report))
     yield from section("Where the figures come from", sources_section(report, explain=explain))

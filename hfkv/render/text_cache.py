@@ -19,6 +19,9 @@ __all__ = ["cache_section"]
 
 _LONG = 30  # characters: a longer list of layers says less than "all others"
 
+# Engines that check at start-up for something else than they hold later.
+_THREE_FIGURES = ("vllm",)
+
 _UNITS = {
     "token": "tokens",
     "window": "window",
@@ -93,18 +96,26 @@ def _totals(report: Report, kv: KVReport) -> Text:
 
 
 def _on_a_gpu(kv: KVReport) -> Iterator[RenderableType]:
-    """Yield what the engine makes of the need on one GPU, where that is something else."""
-    rank = kv.per_gpu
-    need, start, steady = (
-        rank.ideal_bytes_per_sequence,
-        rank.admission_bytes_per_sequence,
-        rank.steady_bytes_per_sequence,
+    """Yield what the engine makes of the need on one GPU, in its three figures."""
+    if kv.engine not in _THREE_FIGURES:
+        return
+    ideal = kv.per_gpu.ideal_bytes_per_sequence
+    admission = kv.per_gpu.admission_bytes_per_sequence
+    steady = kv.per_gpu.steady_bytes_per_sequence
+    yield ""
+    if len({ideal, admission, steady}) == 1:
+        same = f"ideal, admission and steady state of a sequence are the same, {size(ideal)}"
+        yield Text(f"On one GPU of {kv.engine} {same}.")
+        return
+    grid = table(f"on one GPU of {kv.engine}", ">a sequence", "")
+    grid.add_row("ideal", size(ideal), quiet("what the model needs"))
+    grid.add_row(
+        "admission",
+        size(admission),
+        quiet("what its start-up check counts, and what bounds the sequences"),
     )
-    if len({need, start, steady}) > 1:
-        yield Text(
-            f"On one GPU {kv.engine} needs {size(need)} for it, reserves {size(start)} when it"
-            f" starts and holds {size(steady)} while decoding."
-        )
+    grid.add_row("steady state", size(steady), quiet("what a decoding sequence holds"))
+    yield grid
 
 
 def _simple(report: Report, kv: KVReport) -> Iterator[RenderableType]:

@@ -8,8 +8,8 @@ from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
+from hfkv.core.codes import EXPLAINED
 from hfkv.core.comparison import Comparison, Row
-from hfkv.core.findings import EXPLAINED
 from hfkv.core.report import Report
 from hfkv.render.bars import EMPTY, KV, WEIGHTS, Part, bar
 from hfkv.render.compare import (
@@ -119,7 +119,7 @@ def _warned(row: Row) -> Text:
 
 
 def _parts(report: Report) -> tuple[Part, ...]:
-    weights = report.weights.loaded_bytes if report.weights else 0
+    weights = report.resident.loaded_bytes if report.resident else 0
     cache = report.kv.bytes if report.kv else 0
     return Part(name="", bytes=weights, look=WEIGHTS), Part(name="", bytes=cache, look=KV)
 

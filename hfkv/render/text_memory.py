@@ -6,14 +6,21 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from hfkv.core.kv import KVReport
 from hfkv.core.report import Report
 from hfkv.render.bars import FREE, KV, LEFT, OVERHEAD, WEIGHTS, Part, bar, cells
-from hfkv.render.phrases import Verdict, gpu_phrase, load_phrase, plural, share
+from hfkv.render.phrases import (
+    Verdict,
+    format_phrase,
+    gpu_phrase,
+    load_phrase,
+    share,
+    weights_phrase,
+)
 from hfkv.render.sheet import Sheet, quiet, table
+from hfkv.render.text_capacity import capacity
 from hfkv.render.units import clean, dtype, integer, percent, size, size_or_none
 
 if TYPE_CHECKING:
@@ -36,11 +43,8 @@ def memory_section(report: Report, width: int) -> Iterator[RenderableType]:
 
 def _without_gpu(report: Report, width: int) -> Iterator[RenderableType]:
     parts = []
-    if report.weights is not None:
-        note = _weights_note(report)
-        parts.append(
-            Part(name="weights", bytes=report.weights.loaded_bytes, look=WEIGHTS, note=note)
-        )
+    if report.resident is not None:
+        parts.append(_weights_part(report, report.resident.loaded_bytes))
     if report.kv is not None:
         parts.append(_cache_part(report, report.kv, report.kv.bytes))
     if all(part.bytes for part in parts) and len(parts) > 1:
@@ -51,15 +55,22 @@ def _without_gpu(report: Report, width: int) -> Iterator[RenderableType]:
         yield quiet("Add --gpu a100-80 (or auto, or all) to see whether it fits.")
 
 
-def _weights_note(report: Report) -> str:
-    weights = report.weights
-    if weights is None or weights.loaded_bytes == weights.bytes:
-        return ""
-    return f"of {size(weights.bytes)} in the files"
+def _weights_part(report: Report, nbytes: int) -> Part:
+    """Return the weights as they are loaded, beside what is in the files where that is more."""
+    weights, note = report.weights, ""
+    if report.what_if is not None:
+        note = f"{weights_phrase(report)}: nobody has made them yet"
+    elif weights is not None and not report.fit and weights.loaded_bytes != weights.bytes:
+        note = f"of {size(weights.bytes)} in the files"
+    elif weights is not None and weights.quantization is not None:
+        note = format_phrase(weights)
+    return Part(name="weights", bytes=nbytes, look=WEIGHTS, note=note)
 
 
 def _cache_part(report: Report, kv: KVReport, nbytes: int) -> Part:
     note = f"{load_phrase(report, kv)}, {dtype(kv.dtype)}" if kv.components else "none is kept"
+    if kv.shared_bytes:
+        note += f", the first {integer(report.workload.shared_prefix)} tokens in common"
     return Part(name="KV cache", bytes=nbytes, look=KV, note=note)
 
 
@@ -86,12 +97,19 @@ def _one(report: Report, fit: FitReport, width: int) -> Iterator[RenderableType]
     if needs == parts:
         yield _limit(fit.budget_bytes, _total(needs), _bar_width(width))
     yield _legend(parts, max(fit.memory_bytes, _total(parts)))
+    yield from _in_host(fit)
     yield ""
-    yield _capacity(report, fit)
-    if fit.ways_to_fit:
-        yield ""
-        yield _ways(fit)
+    yield from capacity(report, fit, width)
     yield from (quiet(clean(note)) for note in fit.notes)
+
+
+def _in_host(fit: FitReport) -> Iterator[RenderableType]:
+    """Yield what is left to host memory, of all GPUs together."""
+    parts = {"weights": fit.host_weights_bytes, "cache": fit.host_kv_bytes}
+    told = [f"{size(nbytes)} of {name}" for name, nbytes in parts.items() if nbytes]
+    if told:
+        whole = size(fit.host_weights_bytes + fit.host_kv_bytes)
+        yield quiet(f"in host memory {whole}: {' and '.join(told)}")
 
 
 def _engine(report: Report) -> str:
@@ -122,7 +140,7 @@ def _needs(report: Report, fit: FitReport) -> tuple[Part, ...]:
     note = f"estimated, {low} to {high}: {estimated}" if estimated else "as given"
     parts = [Part(name="overhead", bytes=fit.overhead_bytes_per_gpu, look=OVERHEAD, note=note)]
     if fit.weights_bytes_per_gpu is not None:
-        parts.insert(0, Part(name="weights", bytes=fit.weights_bytes_per_gpu, look=WEIGHTS))
+        parts.insert(0, _weights_part(report, fit.weights_bytes_per_gpu))
     if report.kv is not None:
         parts.append(_cache_part(report, report.kv, fit.kv_bytes_per_gpu))
     return tuple(parts)
@@ -145,43 +163,6 @@ def _rest(fit: FitReport, needs: tuple[Part, ...]) -> tuple[Part, ...]:
 
 def _total(parts: tuple[Part, ...]) -> int:
     return sum(part.bytes for part in parts)
-
-
-def _capacity(report: Report, fit: FitReport) -> RenderableType:
-    if fit.kv_pool_bytes_per_gpu == 0:
-        return Text("Weights and overhead leave nothing for a cache.")
-    grid = Table.grid(padding=(0, 2, 0, 0))
-    grid.add_column(style="dim", no_wrap=True)
-    grid.add_column()
-    grid.add_row("left for the cache", size(fit.kv_pool_bytes_per_gpu))
-    if fit.kv_bytes_per_sequence_per_gpu:
-        grid.add_row("sequences like this", _sequences(fit))
-        grid.add_row("longest single sequence", _longest(report, fit))
-        grid.add_row("tokens in all", integer(fit.max_tokens))
-    return grid
-
-
-def _sequences(fit: FitReport) -> Text:
-    text = Text(integer(fit.max_sequences))
-    simple = fit.simple_formula_max_sequences
-    if simple is not None and simple != fit.max_sequences:
-        text.append(f"  (the simple formula would say {integer(simple)})", style="dim")
-    return text
-
-
-def _longest(report: Report, fit: FitReport) -> Text:
-    text = Text(plural(fit.max_context, "token"))
-    if fit.max_context == report.architecture.max_context:
-        text.append("  (the model's own maximum)", style="dim")
-    return text
-
-
-def _ways(fit: FitReport) -> Sheet:
-    grid = table("ways to fit", ">frees per GPU", "")
-    for way in fit.ways_to_fit:
-        enough = Text("fits", style="green") if way.fits else Text("not enough", style="dim")
-        grid.add_row(clean(way.change), size(way.frees_bytes), enough)
-    return grid
 
 
 def _many(report: Report, width: int) -> Sheet:

@@ -10,11 +10,14 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from hfkv.core.evidence import Evidence
 from hfkv.core.kv import KVReport
 from hfkv.core.readings import Finding, Reading
 from hfkv.core.report import Report
 from hfkv.core.weights import QuantizationReport, WeightReport
-from hfkv.render.phrases import CONFIDENCE, gpu_phrase, plural, share
+from hfkv.core.what_if import WhatIf
+from hfkv.render.evidence import confidence_phrase, figures
+from hfkv.render.phrases import gpu_phrase, plural, scheme_phrase, share
 from hfkv.render.sheet import Sheet, quiet, table
 from hfkv.render.units import NOTHING, clean, count, dtype, integer, percent, size
 
@@ -30,6 +33,8 @@ _LADDER_STYLE = {
     "doubtful": "yellow",
     "unknown": "red",
 }
+
+_UNQUANTIZED = ("bfloat16", "float16", "float32")
 
 _WEIGHTS_SOURCE = {
     "safetensors-headers": "exact, from the safetensors headers",
@@ -64,7 +69,8 @@ def sources_section(report: Report, *, explain: bool) -> Iterator[RenderableType
         return
     if report.architecture.readings:
         yield ""
-        yield _readings(report.architecture.readings)
+        yield _figures(report)
+        yield from _evidence(report.evidence)
     if report.weights is not None:
         yield ""
         yield _by_dtype(report.weights)
@@ -85,24 +91,45 @@ def _origins(report: Report, *, explain: bool) -> Table:
     architecture = report.architecture
     word = architecture.confidence.name.lower()
     grade = Text(word, style=_LADDER_STYLE[word])
-    grid.add_row("architecture", grade.append(f": {CONFIDENCE[word]}", style="default"))
+    grid.add_row(
+        "architecture", grade.append(f": {confidence_phrase(architecture)}", style="default")
+    )
     if not explain:
         for line in _beyond_the_file(architecture.readings):
             grid.add_row("", line)
     if report.weights is not None:
         grid.add_row("weights", _weights_origin(report.weights))
-        if report.weights.quantization is not None:
-            grid.add_row("quantization", _scheme(report.weights.quantization))
+        if report.what_if is not None:
+            grid.add_row("", _what_if(report.what_if))
         for note in report.weights.notes:
             grid.add_row("", clean(note))
-    if report.kv is not None and report.kv.dtype is not None:
-        source = clean(report.kv.dtype_source)
-        grid.add_row("cache dtype", f"{dtype(report.kv.dtype)} ({source})")
+    for name, text in _formats(report):
+        grid.add_row(name, text)
     for fit in report.fit[:1]:
         grid.add_row("GPU memory", clean(fit.memory_source))
         parts = "estimated" if fit.overhead_parts else "as given"
         grid.add_row("overhead", parts)
     return grid
+
+
+def _what_if(found: WhatIf) -> str:
+    """Return the estimate that stands in for the weights there are."""
+    kept = f", {size(found.unquantized_bytes)} of it left as it is" if found.by_role else ""
+    return f"counted as {dtype(found.name)}, an estimate: {size(found.bytes)}{kept}"
+
+
+def _formats(report: Report) -> Iterator[tuple[str, str]]:
+    """Yield the formats of weights and cache apart: the one does not decide the other."""
+    weights, kv = report.weights, report.kv
+    scheme = weights.quantization if weights else None
+    if scheme is not None:
+        yield "weights in", _scheme(scheme)
+    elif weights is not None and weights.half_precision_bytes is not None:
+        stored, narrow = size(weights.bytes), size(weights.half_precision_bytes)
+        yield "weights in", f"fp32: {stored} in the files, {narrow} when loaded as 16 bit"
+    if kv is not None and kv.dtype is not None:
+        still = "still " if scheme is not None and kv.dtype in _UNQUANTIZED else ""
+        yield "KV cache in", f"{still}{dtype(kv.dtype)} ({clean(kv.dtype_source)})"
 
 
 def _weights_origin(weights: WeightReport) -> str:
@@ -114,9 +141,7 @@ def _weights_origin(weights: WeightReport) -> str:
 
 def _scheme(scheme: QuantizationReport) -> str:
     """Return how the weights are packed, what that costs, and where it says so."""
-    parts = [clean(scheme.format, 40)]
-    if scheme.bits is not None:
-        parts[0] += f" {scheme.bits}-bit"
+    parts = [scheme_phrase(scheme)]
     if scheme.group_size is not None and scheme.group_size > 0:
         parts.append(f"groups of {integer(scheme.group_size)}")
     if scheme.effective_bits is not None and scheme.effective_bits[1]:
@@ -137,11 +162,23 @@ def _beyond_the_file(readings: tuple[Reading, ...]) -> Iterator[str]:
         yield f"{', '.join(fields)} ← {source}"
 
 
-def _readings(readings: tuple[Reading, ...]) -> Sheet:
+def _figures(report: Report) -> Sheet:
+    """Return every figure with its path, and below that the tensor that confirms it."""
     grid = table("figure", "value", "path it took")
-    for reading in readings:
-        grid.add_row(clean(reading.field, 60), _value(reading.value), quiet(clean(reading.source)))
+    for figure in figures(report):
+        path = quiet(clean(figure.path))
+        if figure.confirmed is not None:
+            path.append("\n✔ ", style="not dim green").append(clean(figure.confirmed))
+        grid.add_row(clean(figure.name, 60), _value(figure.value), path)
     return grid
+
+
+def _evidence(evidence: Evidence) -> Iterator[RenderableType]:
+    """Yield what the tensors contradict, and what they cannot tell."""
+    for sentence in evidence.disagreements:
+        yield Text("✘ ", style="red").append(clean(sentence, 1000), style="default")
+    for sentence in evidence.silent:
+        yield quiet(f"– {clean(sentence)}")
 
 
 def _value(value: object) -> str:

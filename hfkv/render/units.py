@@ -15,6 +15,7 @@ __all__ = [
     "ratio",
     "size",
     "sizes",
+    "tokens",
 ]
 
 NOTHING = "–"  # what stands where there is no figure
@@ -122,3 +123,11 @@ def ratio(value: int, other: int) -> str:
     """Return value over the smaller other as `4.5×` or `57×`."""
     number = _three_digits(value, other)
     return f"{number.rstrip('0').rstrip('.') if '.' in number else number}×"
+
+
+def tokens(number: int) -> str:
+    """Return a length as `--context` takes it: 32k for 32,768, 1m for 1,048,576."""
+    for unit, each in (("m", 2**20), ("k", 2**10)):
+        if number >= each and number % each == 0:
+            return f"{number // each}{unit}"
+    return str(number)

@@ -135,4 +135,5 @@ def architecture_from_tensors(arch: Architecture, files: ModelFiles) -> Architec
         doubts=(*arch.doubts, *found.notes),
         source_tokens=0,
         readings=(*arch.readings, *found.readings),
+        from_tensors=True,
     )
