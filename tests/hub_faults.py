@@ -23,6 +23,8 @@ class Fault:
     side: str = "any"
     ranged: str = ""
     times: int = 1_000_000
+    every: int = 1  # of the requests that match, only each so-many-th
+    met: int = 0
     status: int = 503
     headers: dict[str, str] = field(default_factory=dict)
     body: bytes = b""

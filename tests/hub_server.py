@@ -105,6 +105,7 @@ class HubServer:
         self.seen: list[Seen] = []
         self.faults: list[Fault] = []
         self.prefix = ""
+        self.page = 100
         self.connections = 0
 
     def _serve(self, side: str) -> ThreadingHTTPServer:
@@ -150,8 +151,10 @@ class HubServer:
                 if not re.search(fault.match, path) or not re.search(fault.ranged, ranged):
                     continue
                 if fault.side in {side, "any"} and fault.times:
-                    fault.times -= 1
-                    return fault
+                    fault.met += 1
+                    if fault.met % fault.every == 0:
+                        fault.times -= 1
+                        return fault
         return None
 
     def paths(self, side: str = "hub") -> list[str]:
@@ -201,6 +204,8 @@ class _Handler(BaseHTTPRequestHandler):
             return self._send_file(repo.files[match[3]], 200, commit, fault)
         if match := re.fullmatch(r"/api/models/(.+?)/revision/([^/]+)", raw):
             return self._info(match[1], unquote(match[2]))
+        if path == "/api/models":
+            return self._list(parse_qs(urlsplit(self.path).query))
         if match := re.fullmatch(r"/api/models/(.+?)/safetensors-metadata/(.+)", path):
             return self._bundle(match[1], match[2], fault)
         if match := re.fullmatch(r"/(.+?)/resolve/([^/]+)/(.+)", raw):
@@ -268,6 +273,15 @@ class _Handler(BaseHTTPRequestHandler):
         address = f"{self.hub.base('cdn')}/{name}/{path}?X-Signature=s3cret&rev={repo.sha}"
         headers = {**commit, "Location": address, "X-Linked-Size": str(len(data))}
         return self.send(302, f"Found. Redirecting to {address}".encode(), headers)
+
+    def _list(self, query: dict[str, list[str]]) -> None:
+        author, start = query["author"][0], int(query.get("cursor", ["0"])[0])
+        names = [name for name in self.hub.repos if name.startswith(f"{author}/")]
+        page = [{"id": name} for name in names[start : start + self.hub.page]]
+        start += len(page)
+        there = f"{self.hub.endpoint}/api/models?author={author}&cursor={start}"
+        link = {"Link": f'<{there}>; rel="next"'} if start < len(names) else {}
+        self.send(200, json.dumps(page).encode(), link)
 
     def _bundle(self, name: str, index: str, fault: Fault | None) -> None:
         """Answer with the headers of all files that an index of the main branch names."""

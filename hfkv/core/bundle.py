@@ -22,7 +22,7 @@ from hfkv.errors import MalformedError
 __all__ = ["parse_bundle"]
 
 _WHERE = "safetensors-metadata"
-_PADDING = 4096  # bytes that a writer may have padded a header with
+_PADDING = 64  # bytes that a writer may have padded a header with
 _BLANK = re.compile(r"[ \t\n\r]*")
 
 _plain = json.JSONDecoder().raw_decode
