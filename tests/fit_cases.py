@@ -105,6 +105,8 @@ def ask(
     overhead: int | None = 2 * GIB,
     tp: int | None = None,
     pp: int = 1,
+    offloaded: Fraction = Fraction(0),
+    host_kv: int = 0,
 ) -> FitReport:
     """Fit a model that takes the whole card and 2 GiB besides, unless told otherwise."""
     deployment = Deployment(
@@ -112,6 +114,8 @@ def ask(
         overhead_bytes=overhead,
         tensor_parallel_size=tp,
         pipeline_parallel_size=pp,
+        offloaded_weights=offloaded,
+        host_kv_bytes=host_kv,
     )
     (choice,) = parse_gpu(gpu)
     return fit(
