@@ -139,6 +139,23 @@ def test_the_page_says_without_its_script_what_the_text_says() -> None:
         assert said in text, said
 
 
+def test_what_the_controls_do_not_know_leaves_them_out() -> None:
+    """An option that the script cannot recalculate is told, and the page stands as asked."""
+    files = loads((MODELS / f"{GEMMA[0]}.hfkv.json").read_bytes(), where=GEMMA[0])
+    gpu = parse_gpu("rtx4090")
+    plain = Workload(engine="vllm", deployment=Deployment(gpus=gpu))
+    odd = replace(plain, deployment=Deployment(gpus=gpu, block_size=64))
+    assert page_document(analyze(files, plain))["page"]["no_controls"] is None
+    reader = read(page_of(analyze(files, odd)))
+    assert not [tag for tag, _ in reader.elements if tag == "form"]
+    assert (
+        "The controls of this page do not know all the options that were given, so it has none, "
+        "and every figure is as asked."
+    ) in reader.text
+    bars = [a for tag, a in reader.elements if a.get("class") in ("bar", "map") and tag == "div"]
+    assert [bar["role"] for bar in bars] == ["img", "img"]
+
+
 @pytest.mark.parametrize("name", REPORTS)
 def test_a_report_of_any_shape_has_a_page(name: str) -> None:
     """Models without weights, without a cache, or that nobody can size are told as they are."""

@@ -17,17 +17,52 @@ from hfkv.core.fit import fit
 from hfkv.core.gpus import parse_gpu, table
 from hfkv.core.kv import KVReport, size_cache
 from hfkv.core.report import Report
-from hfkv.core.workload import GpuChoice, Workload
+from hfkv.core.workload import Deployment, GpuChoice, Workload
 from hfkv.errors import UsageError
 from hfkv.render.html.holdings import holdings, precision_of
 from hfkv.render.html.spending import shares, spending
 from hfkv.render.units import clean, dtype
 
-__all__ = ["choice", "facts"]
+__all__ = ["choice", "facts", "no_controls"]
 
 # Numbers of GPUs that are offered, where they can share the model.
-_COUNTS = (1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32, 48, 64)
+_COUNTS = (1, 2, 3, 4, 5, 6, 7, 8, 12, 16)
 _ANY = 2**60  # tokens
+
+# What the script knows of a request; anything else that is asked leaves the page as it is.
+_WORK = (
+    "context",
+    "sequences",
+    "seq_lens",
+    "kv_dtype",
+    "engine",
+    "source_tokens",
+    "deployment",
+)
+_DEPLOYMENT = (
+    "gpus",
+    "tensor_parallel_size",
+    "pipeline_parallel_size",
+    "utilization",
+    "overhead_bytes",
+    "max_num_batched_tokens",
+    "max_num_seqs",
+)
+# Engines whose own account of a sequence arithmetic.js has.
+_PORTED = frozenset({"sglang", "vllm"})
+
+
+def no_controls(report: Report) -> str | None:
+    """Return why the page cannot recalculate the report to the byte, None where it can."""
+    work, engine = report.workload, engine_named(report.workload.engine)
+    as_asked = "so it has none, and every figure is as asked"
+    if engine.rank is not None and engine.name not in _PORTED:
+        return f"The controls of this page do not know how {engine.name} reserves, {as_asked}."
+    plain = Deployment(**{name: getattr(work.deployment, name) for name in _DEPLOYMENT})
+    known = {name: getattr(work, name) for name in _WORK}
+    if Workload(**{**known, "deployment": plain}) != work:
+        return f"The controls of this page do not know all the options that were given, {as_asked}."
+    return None
 
 
 def facts(report: Report, kv: KVReport) -> dict[str, Any]:
@@ -49,6 +84,7 @@ def facts(report: Report, kv: KVReport) -> dict[str, Any]:
         "splits": splits,
         "shares": shares(arch, work, splits),
         "overhead": spending(arch, work),
+        "reserves": _reserves(report, held, splits),
         "asked": _asked(report, kv),
         "command": _command(report),
     }
@@ -84,6 +120,18 @@ def _asked(report: Report, kv: KVReport) -> dict[str, Any]:
         "usual_utilization": list(usual.as_integer_ratio()),
         "gpus": [choice(gpu) for gpu in work.deployment.gpus],
     }
+
+
+def _reserves(
+    report: Report, held: dict[str, Any], splits: list[dict[str, Any]]
+) -> dict[str, Any] | None:
+    """Return what vLLM reserves under each format and number of GPUs; other engines: None."""
+    if report.workload.engine != "vllm":
+        return None
+    from hfkv.render.html.reserves import reserves  # noqa: PLC0415  for one engine only
+
+    counts = [split["count"] for split in splits]
+    return reserves(report, [one["name"] for one in held["formats"]], counts)
 
 
 def _simple(report: Report, kv: KVReport, rows: list[dict[str, Any]]) -> dict[str, Any] | None:
@@ -124,11 +172,9 @@ def _splits(report: Report, kv: KVReport) -> Iterator[dict[str, Any]]:
 
 def _split(report: Report, kv: KVReport, count: int) -> dict[str, Any]:
     """Return the ranks and the weights on each; raises UsageError where the count does not do."""
-    arch, engine = report.architecture, engine_named(report.workload.engine)
+    arch = report.architecture
     roomy = replace(parse_gpu("10000gb")[0], count=count)
     work = replace(report.workload, deployment=replace(report.workload.deployment, gpus=(roomy,)))
-    if engine.per_gpu is not None:  # it has refusals of its own
-        engine.per_gpu(arch, work, precision_of(report, engine, work.kv_dtype), kv.tokens)
     found = fit(arch, report.weights, kv, work, roomy, measure=_nothing)
     stages = pipeline_stages(len(arch.layers), found.pipeline_parallel_size)
     return {

@@ -25,7 +25,8 @@ from hfkv.render.units import dtype
 
 __all__ = ["holdings", "precision_of"]
 
-_NOT_OFFERED = frozenset({"float64"})
+# Nobody keeps a cache so, or it is as large as fp8.
+_NOT_OFFERED = frozenset({"float64", "fp8_e4m3", "fp8_e5m2"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +38,7 @@ class _Layers:
     stores: list[tuple[Store, ...]]
     rows: list[tuple[int, int]]  # a layer, and which of its stores
     groups: list[dict[str, Any]]
+    asked: str
 
     def packed(self, cache: DType) -> list[Store]:
         """Return each row as the engine lays it out in a cache format; may raise UsageError."""
@@ -78,7 +80,14 @@ def _layers(report: Report) -> _Layers:
                 rows.append((i, place))
         group = {"kind": str(layer.kind), "layers": [], "rows": mine}
         groups.setdefault((layer.kind, *mine), group)["layers"].append(i)
-    return _Layers(arch=arch, engine=engine, stores=stores, rows=rows, groups=[*groups.values()])
+    return _Layers(
+        arch=arch,
+        engine=engine,
+        stores=stores,
+        rows=rows,
+        groups=[*groups.values()],
+        asked=report.workload.kv_dtype,
+    )
 
 
 def precision_of(report: Report, engine: Engine, wanted: str) -> Precision:
@@ -109,9 +118,10 @@ def _formats(
     layers: _Layers, precisions: dict[str, Precision], layouts: list[list[Any]]
 ) -> Iterator[dict[str, Any]]:
     """Yield each format that this model can be kept in; adds the layouts that they use."""
+    asked = precisions[layers.asked].cache
     for name in dict.fromkeys(("auto", *KV_DTYPES)):
         precision = precisions.get(name)
-        if precision is None or name in _NOT_OFFERED:
+        if precision is None or (name in _NOT_OFFERED and precision.cache != asked):
             continue
         try:
             layout = [_width(store, precision) for store in layers.packed(precision.cache)]

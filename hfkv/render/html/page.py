@@ -14,7 +14,7 @@ from hfkv.core.gpus import parse_gpu
 from hfkv.core.report import Report
 from hfkv.render.html.controls import controls
 from hfkv.render.html.elements import Html, el, join
-from hfkv.render.html.facts import choice, facts
+from hfkv.render.html.facts import choice, facts, no_controls
 from hfkv.render.html.sections import article, failure, models_section
 from hfkv.render.html.words import words
 from hfkv.render.json import inspect_document
@@ -28,6 +28,7 @@ _SCRIPTS = (
     "units.js",
     "slots.js",
     "overhead.js",
+    "vllm.js",
     "arithmetic.js",
     "words.js",
     "view.js",
@@ -42,8 +43,10 @@ _SMALL_PRINT = (
 
 def page_document(report: Report) -> dict[str, Any]:
     """Return the `hfkv.inspect/1` document with what `render_html` needs besides, as `page`."""
-    kept = facts(report, report.kv) if report.kv is not None else None
-    return {**inspect_document(report), "page": {"words": words(report), "facts": kept}}
+    missing = no_controls(report) if report.kv is not None else None
+    known = facts(report, report.kv) if report.kv is not None and missing is None else None
+    page = {"words": words(report), "facts": known, "no_controls": missing}
+    return {**inspect_document(report), "page": page}
 
 
 def render_html(documents: list[dict[str, Any]], *, title: str) -> str:

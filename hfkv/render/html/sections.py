@@ -6,6 +6,7 @@ from typing import Any
 
 from hfkv.render.html.elements import Html, el, join, section, table
 from hfkv.render.html.origins import sources_section, warnings_section, weights_section
+from hfkv.render.html.pictures import layer_map, memory_bar
 from hfkv.render.units import dtype, integer, size, size_or_none
 
 __all__ = ["article", "failure", "models_section"]
@@ -42,7 +43,7 @@ def failure(index: int, document: dict[str, Any], *, several: bool) -> Html:
 def article(index: int, document: dict[str, Any], *, form: Html | None, several: bool) -> Html:
     """Return one model: answer, why, weights, warnings, sources; the last four folded of several.
 
-    `form` follows the answer.
+    `form` follows the answer, or why there is none.
     """
     level = 2 if several else 1
     rest = join(
@@ -54,6 +55,9 @@ def article(index: int, document: dict[str, Any], *, form: Html | None, several:
     if several:
         title = f"Why, weights, warnings and sources of {document['target']['id']}"
         rest = el("details", el("summary", title), rest, class_="more")
+    missing = document["page"]["no_controls"]
+    if missing is not None:
+        form = join(form, el("p", missing, class_="quiet card"))
     return el(
         "article", _answer(document, level), form, rest, id=f"model-{index}", data_model=index
     )
@@ -95,16 +99,26 @@ def _sizes(document: dict[str, Any]) -> Html:
         rows.append((f"KV cache, {load}", size(kv["bytes"]), integer(kv["bytes"])))
     tables = [table(("what", ">size", ">bytes"), rows, "What it takes")] if rows else []
     if document["fit"]:
+        tables += [_bar(fit) for fit in document["fit"][:1] if len(document["fit"]) == 1]
         tables.append(_fits(document["fit"]))
     notes = dict.fromkeys(note for fit in document["fit"] for note in fit["notes"])
     return join(*tables, *(el("p", note, class_="quiet") for note in notes))
+
+
+def _name(fit: dict[str, Any]) -> str:
+    name: str = fit["name"]
+    return name if fit["count"] == 1 else f"{fit['count']} × {name}"
+
+
+def _bar(fit: dict[str, Any]) -> Html:
+    return memory_bar(fit, _name(fit))
 
 
 def _fits(fits: list[dict[str, Any]]) -> Html:
     heading = ("GPU", ">memory", ">weights", ">left for KV", "verdict", ">sequences", ">longest")
     rows = (
         (
-            fit["name"] if fit["count"] == 1 else f"{fit['count']} × {fit['name']}",
+            _name(fit),
             size(fit["memory_bytes"]),
             size_or_none(fit["weights_bytes_per_gpu"]),
             size(fit["kv_pool_bytes_per_gpu"]),
@@ -142,7 +156,7 @@ def _why(document: dict[str, Any], level: int) -> Html | None:
     if kv is not None and kv["components"]:
         children += [
             el("figure", el("div", data_region="curve"), class_="curve"),
-            el("figure", el("div", data_region="layers"), class_="layers"),
+            el("figure", el("div", _map(words["kept"]), data_region="layers"), class_="layers"),
             el("div", _components(kv), data_region="components"),
         ]
     if words["layers"]:
@@ -152,6 +166,11 @@ def _why(document: dict[str, Any], level: int) -> Html | None:
         children.append(_on_a_gpu(kv))
         children.append(_simple(kv["simple_formula"]))
     return section("Why", level, *children) if children else None
+
+
+def _map(layers: list[tuple[str, int]]) -> Html:
+    title = f"What each of {len(layers)} layers keeps of one sequence"
+    return join(el("figcaption", title), layer_map(layers))
 
 
 def _components(kv: dict[str, Any]) -> Html:

@@ -32,7 +32,6 @@ def spending(arch: Architecture, work: Workload) -> dict[str, Any]:
         "active": (arch.experts.active or 0) if arch.experts else 0,
         "towers": arch.text_model_type != arch.model_type,
         "graphs": _captures_graphs(arch, work),
-        "whole_prompts": _whole_prompts(work),
         "steps": [list(step) for step in steps],
         "step_of": {slug: n for slug, step in found.items() if (n := steps.index(step))},
     }
@@ -81,13 +80,3 @@ def _captures_graphs(arch: Architecture, work: Workload) -> bool:
         ranks=1,
     )
     return any(part.name == "captured graphs" for part in parts)
-
-
-def _whole_prompts(work: Workload) -> bool:
-    """Tell whether the engine computes a prompt in one step (vLLM before chunked prefill)."""
-    gpu = parse_gpu("80gb")[0]
-    steps = {
-        engine_step(work.deployment, work.engine, gpu, 1, tokens=n).batched_tokens
-        for n in (4096, 8192)
-    }
-    return work.engine == "vllm" and len(steps) > 1

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from hfkv.core.engines.registry import engine_named
+from hfkv.core.kv import layer_bytes
 from hfkv.core.report import Report
+from hfkv.render.html.holdings import precision_of
 from hfkv.render.layers import dims, every, group_layers, heads
 from hfkv.render.phrases import CONFIDENCE, load_phrase, model_phrase, verdict
 from hfkv.render.units import clean, integer
@@ -36,11 +39,22 @@ def words(report: Report) -> dict[str, Any]:
             ]
             for group in group_layers(report.architecture.layers)
         ],
+        "kept": _kept(report),
         "readings": [
             [clean(reading.field, 60), _shown(reading.value), clean(reading.source)]
             for reading in report.architecture.readings
         ],
     }
+
+
+def _kept(report: Report) -> list[tuple[str, int]]:
+    """Return the kind of each layer, and its bytes of one sequence in the asked length."""
+    if report.kv is None:
+        return []
+    arch, engine = report.architecture, engine_named(report.workload.engine)
+    precision = precision_of(report, engine, report.workload.kv_dtype)
+    kept = layer_bytes(arch, report.workload, engine, precision, tokens=report.kv.tokens)
+    return [(str(layer.kind), held) for layer, held in zip(arch.layers, kept, strict=True)]
 
 
 def _shown(value: object) -> str:

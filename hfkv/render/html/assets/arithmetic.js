@@ -49,8 +49,9 @@ function layersOf(model, start, stop) {
   return counts;
 }
 
-// A function from tokens to what one sequence holds on the fullest rank, by component.
-function heldOf(model, split, format) {
+// A function from tokens to what one sequence holds on the fullest rank, by component; `account`
+// makes one number of it.
+function heldOf(model, split, format, account = summed) {
   const widths = model.rows.map((_, i) => slotBytes(model, i, format, split.tp));
   const stages = split.stages.map(([start, stop]) => layersOf(model, start, stop));
   return (tokens) => {
@@ -59,11 +60,27 @@ function heldOf(model, split, format) {
     for (const counts of stages) {
       const parts = model.components.map(() => 0n);
       model.rows.forEach((row, i) => { parts[row.component] += counts[i] * each[i]; });
-      const bytes = parts.reduce((sum, part) => sum + part, 0n);
+      const bytes = account(model, counts, each);
       if (bytes > fullest.bytes) fullest = {bytes, parts};
     }
     return fullest;
   };
+}
+
+function summed(model, counts, each) {
+  return counts.reduce((sum, n, i) => sum + n * each[i], 0n);
+}
+
+// What an engine sets aside for what one sequence holds. SGLang keeps states in a pool of their
+// own, nine tenths as large as the other: `_of_pools` of hfkv/core/engines/sglang.py.
+function reservedOf(model, counts, each) {
+  const pooled = (i) => model.engine === "sglang" && model.rows[i].fixed && model.rows[i].heads !== null;
+  let [cache, states] = [0n, 0n];
+  counts.forEach((n, i) => {
+    if (pooled(i)) states += n * each[i];
+    else cache += n * each[i];
+  });
+  return states ? most((cache * 19n + 9n) / 10n, (states * 19n + 8n) / 9n) : cache;
 }
 
 function wholeOf(model) {
@@ -124,16 +141,20 @@ function shareOf(model, asked, gpu, count) {
 
 // What is left for the cache. TensorRT-LLM takes its share of what is left, others of the total.
 function roomOf(model, memory, [top, bottom], spent) {
-  if (model.engine !== "trtllm") return memory * top / bottom - spent;
-  return memory > spent ? (memory - spent) * top / bottom : memory - spent;
+  if (model.engine !== "trtllm") return floored(memory * top, bottom) - spent;
+  return memory > spent ? floored((memory - spent) * top, bottom) : memory - spent;
 }
 
 // The account of one choice of GPU.
 function fitOf(model, asked, format, gpu) {
+  const pooled = model.reserves ? vllmPool(model, gpu, format) : null;
   const split = splitOf(model, gpu.count);
-  const held = heldOf(model, split, format);
+  const kept = heldOf(model, split, format, reservedOf);
+  const reserved = pooled && vllmReserved(model, gpu, pooled);
+  const held = (tokens) => (reserved ? {...kept(tokens), bytes: reserved(tokens)} : kept(tokens));
+  const heldBack = pooled?.held_back ?? 0n;
   const share = shareOf(model, asked, gpu, gpu.count);
-  const overhead = overheadOf(model, gpu, split, gpu.memory * share[0] / share[1], asked);
+  const overhead = overheadOf(model, gpu, split, floored(gpu.memory * share[0], share[1]), asked);
   const weights = split.weights;
   const left = (spent, more = 0n) => roomOf(model, gpu.memory + more, share, spent + (weights ?? 0n));
   const room = left(overhead.bytes);
@@ -143,16 +164,18 @@ function fitOf(model, asked, format, gpu) {
     ? asked.lengths.reduce((sum, tokens) => sum + held(tokens).bytes, 0n)
     : asked.sequences * each;
   const pool = most(0n, room);
-  const sequences = each ? pool / each : room >= 0n ? UNLIMITED : 0n;
+  const space = room - heldBack;
+  const sequences = space < each ? 0n : each ? space / each : UNLIMITED;
   const limit = model.max_context === null ? LONGEST : most(model.max_context, asked.tokens);
   return {
     gpu, split, share, weights, overhead, each, needed, pool, sequences, held,
     budget: overhead.bytes + (weights ?? 0n) + room,
-    fits: room >= needed && weights === null ? null : room >= needed,
-    verdict: left(overhead.low, unseen) < needed ? "does not fit" : weights === null ? "unknown"
-      : left(overhead.high) >= needed ? "fits" : "fits tightly",
-    short: most(0n, needed - room),
-    longest: longest(held, room, limit),
+    fits: space >= needed && weights === null ? null : space >= needed,
+    verdict: left(overhead.low, unseen) - heldBack < needed ? "does not fit"
+      : weights === null ? "unknown"
+        : left(overhead.high) - heldBack >= needed ? "fits" : "fits tightly",
+    short: most(0n, needed - space),
+    longest: longest(held, space, limit),
     tokens: each ? pool * asked.tokens / each : sequences * asked.tokens,
     simple: simpleSequences(model, asked, format, split, pool),
   };

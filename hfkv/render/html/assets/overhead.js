@@ -8,12 +8,10 @@ const LLAMA_CPP = ["llama.cpp", "ollama"];
 
 // Tokens computed and sequences sampled at once: `engine_step` of hfkv/core/budget.py.
 function stepOf(model, gpu, asked) {
-  const {steps, step_of: chosen, whole_prompts: whole} = model.overhead;
+  const {steps, step_of: chosen} = model.overhead;
   const [batched, seqs] = steps[chosen[gpu.slug] ?? 0];
-  let tokens = batched;
-  if (whole) tokens = asked.tokens <= 32768n ? most(asked.tokens, 2048n) : 512n;
-  if (model.engine === "ollama" && model.batch === null) tokens = ollamaBatch(asked.tokens);
-  return {batched: tokens, seqs: seqs ?? least(asked.sequences, 1024n)};
+  const own = model.engine === "ollama" && model.batch === null;
+  return {batched: own ? ollamaBatch(asked.tokens) : batched, seqs: seqs ?? least(asked.sequences, 1024n)};
 }
 
 function contextPart(gpu, unshared, ranks) {
@@ -68,7 +66,7 @@ function overheadParts(model, gpu, ranks, budget, asked) {
   const step = stepOf(model, gpu, asked);
   if (engine === "sglang") {
     return [contextPart(gpu, 0n, ranks), systemPart(gpu)].map(([name, sizes]) =>
-      [name, sizes.map((bytes) => bytes * budget / gpu.memory)]);
+      [name, sizes.map((bytes) => floored(bytes * budget, gpu.memory))]);
   }
   const context = contextPart(gpu, gpu.memory - budget, ranks);
   if (LLAMA_CPP.includes(engine)) {

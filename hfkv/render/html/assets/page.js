@@ -146,8 +146,10 @@ function fillGpus() {
     $("gpu").append(h("optgroup", {label: vendor},
       gpus.filter((gpu) => gpu.vendor === vendor).map((gpu) => option(gpu.slug, label(gpu)))));
   }
+  const refused = (facts, count) => facts.splits.find((one) => one.count === count)?.refused
+    ?? facts.reserves?.tables[0].auto[count].refused;
   const possible = first.splits.map((split) => split.count).filter((count) =>
-    models.some(({facts}) => facts && !facts.splits.find((one) => one.count === count)?.refused));
+    models.some(({facts}) => facts && !refused(facts, count)));
   $("count").append(...possible.map((count) => option(String(count), String(count))));
 }
 

@@ -2,6 +2,7 @@
 // hfkv/core/engines/*.py. Every engine has its rule here.
 
 const up = (value, unit) => (value + unit - 1n) / unit * unit;
+const floored = (value, by) => (value - ((value % by) + by) % by) / by; // as Python divides
 const least = (a, b) => (a < b ? a : b);
 const most = (a, b) => (a > b ? a : b);
 
