@@ -198,7 +198,7 @@ def _resume(path: Path) -> frozenset[str]:
     """Return the models that a file holds; a line that was cut off is taken out of it."""
     done = set()
     try:
-        if not path.exists():
+        if not path.is_file():  # new, or a device or pipe, which holds nothing
             return frozenset()
         with path.open("r+b") as file:
             end = 0

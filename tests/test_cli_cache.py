@@ -1,0 +1,89 @@
+"""`hfkv cache`: what is kept, and no more of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hub_models import GATED
+from hub_server import HubServer
+
+from hfkv.cli import main
+from hfkv.sources import load
+from hfkv.sources.cache import cache_root
+
+
+@pytest.fixture
+def kept(hub_server: HubServer) -> Path:
+    """Keep two models; return the folder."""
+    for name in ("org/a", "org/b"):
+        hub_server.add(name, GATED)
+        load(name)
+    return cache_root()
+
+
+def test_info(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where, how many, how much."""
+    assert main(["cache", "info", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    on_disk = [p for p in kept.rglob("*") if p.is_file() and p.parent.name != "refs"]
+    assert told == {
+        "schema": "hfkv.cache/1",
+        "folder": str(kept),
+        "entries": 2,
+        "bytes": sum(path.stat().st_size for path in on_disk),
+    }
+    assert main(["cache", "info"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith(f"{kept} holds 2 models, ")
+
+
+def test_clear(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing is left of it, and what else lies in the folder is left alone."""
+    (kept / "mine.txt").write_text("x")
+    assert main(["cache", "clear"]) == 0
+    assert capsys.readouterr().out.startswith(f"{kept} held 2 models, ")
+    assert [path.name for path in kept.iterdir()] == ["mine.txt"]
+    assert main(["cache", "clear", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["entries"] == 0
+
+
+def test_one_model(hub_server: HubServer, capsys: pytest.CaptureFixture[str]) -> None:
+    """One is not several."""
+    hub_server.add("org/a", GATED)
+    load("org/a")
+    main(["cache", "info"])
+    assert " holds 1 model, " in capsys.readouterr().out
+
+
+def test_default_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Without HFKV_CACHE it is hfkv's own folder among the caches of the user."""
+    monkeypatch.delenv("HFKV_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr("sys.platform", "linux")
+    assert cache_root() == tmp_path / "hfkv"
+    monkeypatch.setenv("HFKV_CACHE", " ~/elsewhere ")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert cache_root() == tmp_path / "elsewhere"
+
+
+def test_folder_that_cannot_be_removed(
+    kept: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What the disk says is told."""
+
+    def refuse(path: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr("shutil.rmtree", refuse)
+    assert main(["cache", "clear"]) == 2
+    assert capsys.readouterr().err == (
+        f"hfkv: error: {kept}: the cache cannot be cleared: permission denied\n"
+    )
+
+
+def test_help_without_a_command(capsys: pytest.CaptureFixture[str]) -> None:
+    """`hfkv cache` alone is wrong usage, and shows what there is."""
+    assert main(["cache"]) == 2
+    assert "clear  Remove all of it." in "".join(capsys.readouterr())
