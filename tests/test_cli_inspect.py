@@ -167,12 +167,15 @@ def test_this_machine_is_one_of_the_gpus(
 ) -> None:
     """`--gpu auto` asks the machine, beside whatever else is named."""
     tool = tmp_path / "nvidia-smi"
-    tool.write_text('#!/bin/sh\necho "NVIDIA L4, 23034"\n')
+    tool.write_text('#!/bin/sh\necho "NVIDIA L4, 23034, 9000"\n')
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert main(["inspect", "x", "--json", "-g", "auto", "-g", "h200"]) == 0
     fits = json.loads(capsys.readouterr().out)["fit"]
     assert [fit["gpu"] for fit in fits] == ["l4", "h200"]
+    assert [fit["free_bytes"] for fit in fits] == [9000 * 2**20, None]
+    assert main(["inspect", "x", "-c", "8k", "-g", "auto"]) == 0
+    assert "\n  Only 8.79 GiB are free now: others use the rest.\n" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("model")

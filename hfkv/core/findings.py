@@ -259,11 +259,13 @@ def _reading(facts: Facts) -> Iterator[Finding]:
             hint="inspect the repository or the folder instead of its config.json",
         )
     if facts.architecture.mtp_layers and facts.kv is not None:
-        count = facts.architecture.mtp_layers
+        count, drafted = facts.architecture.mtp_layers, facts.workload.deployment
+        told = "not counted in the cache: engines load them for speculative decoding only"
+        if drafted.num_speculative_tokens:
+            told = "loaded to draft tokens: counted in what one GPU takes"
         yield Finding(
             code="mtp-layers",
-            message=f"{count} next-token prediction layer{'s' * (count > 1)} not counted in the "
-            "cache: engines load them for speculative decoding only",
+            message=f"{count} next-token prediction layer{'s' * (count > 1)} {told}",
         )
     if facts.architecture.remote_code:
         yield Finding(

@@ -44,6 +44,7 @@ class FitReport:
     `host_kv_bytes`, of all GPUs together; `kv_bytes_per_gpu` is without them. A common
     prefix is kept once: `shared_kv_bytes_per_gpu`. `plans` are the ways to share several
     GPUs, `commands` what to type for the engine, `speed` a bound that is never reached.
+    `free_bytes` of the memory are not in use now, where that was seen.
 
     Without known weights `weights_bytes_per_gpu` is None, the pool is what is left before
     weights, and `fits` is None unless the cache alone is too large.
@@ -84,6 +85,7 @@ class FitReport:
     plans: tuple[Plan, ...] = ()
     speed: SpeedCeiling | None = None
     commands: tuple[str, ...] = ()
+    free_bytes: int | None = None
 
 
 class Measure(Protocol):
@@ -192,6 +194,7 @@ def _report(case: Case, kv: KVReport, balance: Balance) -> FitReport:
         shared_kv_bytes_per_gpu=balance.rank.shared(balance.prefix, case.tokens),
         host_kv_bytes=balance.moved * balance.tp * balance.pp,
         answers=answers_of(case, kv, balance),
+        free_bytes=choice.free_bytes,
     )
 
 

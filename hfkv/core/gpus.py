@@ -16,7 +16,7 @@ from typing import Any
 from hfkv.core.workload import GpuChoice
 from hfkv.errors import UsageError
 
-__all__ = ["Gpu", "find_gpu", "parse_gpu", "table", "usable_memory"]
+__all__ = ["Gpu", "find_gpu", "metal_limit", "parse_gpu", "table", "usable_memory"]
 
 _GIB = 2**30
 _MAX_COUNT = 1024
@@ -96,10 +96,7 @@ def _gpu(slug: str, row: dict[str, Any]) -> Gpu:
 def usable_memory(gpu: Gpu) -> tuple[int, str]:
     """Return the bytes an engine can count on, and which of the memories that is.
 
-    Apple's GPUs may wire only a part of the unified memory. Where nobody has seen the limit
-    it is estimated at two thirds up to 36 GiB and three quarters above, the lowest shares
-    seen on any of them.
-    Source: `recommendedMaxWorkingSetSize` in ollama/ollama#434, ggml-org/llama.cpp#3213.
+    Apple's GPUs may wire only a part of the unified memory.
     """
     if gpu.framework_bytes is not None:
         return gpu.framework_bytes, "framework total"
@@ -108,11 +105,17 @@ def usable_memory(gpu: Gpu) -> tuple[int, str]:
     sold = gpu.memory_bytes
     assert sold is not None, f"{gpu.slug} has no memory at all"
     if gpu.vendor == "apple":
-        gib = sold // 10**9  # Apple's GB are GiB
-        return gib * _GIB * (2 if gib <= 36 else 3) // (3 if gib <= 36 else 4), (
-            "estimated Metal limit"
-        )
+        return metal_limit(sold // 10**9 * _GIB), "estimated Metal limit"  # Apple's GB are GiB
     return sold, "marketing size"
+
+
+def metal_limit(memory: int) -> int:
+    """Return what Metal lets a GPU wire of a machine's memory, where nobody has seen it.
+
+    Two thirds up to 36 GiB and three quarters above, the lowest shares seen on any.
+    Source: `recommendedMaxWorkingSetSize` in ollama/ollama#434, ggml-org/llama.cpp#3213.
+    """
+    return memory * 2 // 3 if memory <= 36 * _GIB else memory * 3 // 4
 
 
 def find_gpu(text: str) -> Gpu:

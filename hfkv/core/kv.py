@@ -183,6 +183,7 @@ def size_cache(
             precision.cache,
             longest=tokens,
             positions=sum(lengths) or tokens * workload.sequences,
+            shared=shared > 0 and (len(lengths) or workload.sequences) > 1,
         ),
         per_gpu=per_gpu
         or PerGpu(

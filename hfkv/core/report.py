@@ -71,7 +71,9 @@ def analyze(files: ModelFiles, workload: Workload | None = None) -> Report:
     arch, evidence = witness(read_architecture(files), files)
     scheme = read_scheme(files)
     precision = _precision(arch, files, engine, scheme, work)
-    weights = _resident(weigh(files), precision)
+    weights = _resident(
+        weigh(files), precision, drafting=work.deployment.num_speculative_tokens > 0
+    )
     arch, kv = _cache(arch, engine, precision, work)
     facts = Facts(
         files=files,
@@ -83,7 +85,7 @@ def analyze(files: ModelFiles, workload: Workload | None = None) -> Report:
         fit=(),
         workload=work,
         needed=_needed(arch, precision, work, kv),
-        what_if=_what_if(weights, files, work.weights_dtype),
+        what_if=_what_if(weights, files, work),
     )
     facts = replace(facts, fit=_fits(facts, engine))
     return Report(
@@ -99,14 +101,32 @@ def analyze(files: ModelFiles, workload: Workload | None = None) -> Report:
     )
 
 
-def _what_if(weights: WeightReport | None, files: ModelFiles, name: str | None) -> WhatIf | None:
+def _what_if(weights: WeightReport | None, files: ModelFiles, work: Workload) -> WhatIf | None:
+    """Estimate the weights in the format that is asked about; next-token layers stay as stored."""
+    name = work.weights_dtype
     if weights is None or name is None:
         return None
-    return what_if(weights, files, name)
+    found, drafts = what_if(weights, files, name), weights.by_role.get("mtp")
+    if found is None or drafts is None or not work.deployment.num_speculative_tokens:
+        return found
+    return replace(
+        found,
+        bytes=found.bytes + drafts.bytes,
+        unquantized_bytes=found.unquantized_bytes + drafts.bytes,
+        by_role={**found.by_role, "mtp": drafts.bytes},
+    )
 
 
-def _resident(weights: WeightReport | None, precision: Precision) -> WeightReport | None:
-    """Count float32 weights as what they are loaded as where the engine computes in 16 bit."""
+def _resident(
+    weights: WeightReport | None, precision: Precision, *, drafting: bool
+) -> WeightReport | None:
+    """Count what is loaded: next-token layers only for drafting, float32 as 16 bit.
+
+    The latter where the engine computes in 16 bit.
+    """
+    drafts = weights.by_role.get("mtp") if weights else None
+    if weights is not None and drafts is not None and drafting:
+        weights = replace(weights, loaded_bytes=weights.loaded_bytes + drafts.bytes)
     if weights is None or weights.half_precision_bytes is None:
         return weights
     if precision.compute.name in ("float32", "float64"):

@@ -95,9 +95,15 @@ def simple_formula(
     *,
     longest: int,
     positions: int,
+    shared: bool = False,
 ) -> SimpleFormula:
-    """Compare the formula with the stores: `positions` tokens in all, `longest` in one sequence."""
+    """Compare the formula with the stores: `positions` tokens in all, `longest` in one sequence.
+
+    `shared` says that several sequences keep a common prefix once.
+    """
     reasons = _reasons(stores, longest)
+    if shared:
+        reasons.append(("shared-prefix", "a prefix that sequences have in common is kept once"))
     if reasons:
         return SimpleFormula(
             applies=False,

@@ -18,7 +18,8 @@ class GpuChoice:
 
     `memory_bytes` is what the framework sees on one device where that is known, else what
     the driver reports, else the marketing size; `memory_source` says which. `slug` is the
-    table's name, or the text the user gave for an anonymous size (`24gb`).
+    table's name, or the text the user gave for an anonymous size (`24gb`). `free_bytes` is
+    what nobody uses now on the fullest of them, for devices of this machine.
     """
 
     slug: str
@@ -26,6 +27,7 @@ class GpuChoice:
     count: int
     memory_bytes: int
     memory_source: str
+    free_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

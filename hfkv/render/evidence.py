@@ -54,6 +54,8 @@ _RULES: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
 }
 
+_NAMES = {"kv_lora_rank + qk_rope_head_dim": "latent width"}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
@@ -88,16 +90,16 @@ def figures(report: Report) -> Iterator[Figure]:
     }
     for reading in report.architecture.readings:
         tensor = _where(agreed[reading.field]) if reading.field in agreed else None
-        part = f"within the {within[reading.field]}" if reading.field in within else None
+        part = within.get(reading.field)
+        part = f"within the {_NAMES.get(part, part)}" if part else None
         yield Figure(
             name=reading.field, value=reading.value, path=reading.source, confirmed=tensor or part
         )
     for reading in report.evidence.agreements:
         if reading.field not in known:
             rule = _RULES.get(reading.field, ("from the figures above", ()))[0]
-            yield Figure(
-                name=reading.field, value=reading.value, path=rule, confirmed=_where(reading)
-            )
+            name = _NAMES.get(reading.field, reading.field)
+            yield Figure(name=name, value=reading.value, path=rule, confirmed=_where(reading))
 
 
 def _where(agreement: Reading) -> str:

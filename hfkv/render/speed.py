@@ -21,6 +21,8 @@ CAVEAT = (
 def ceiling_phrase(fit: FitReport) -> str:
     """Return the bound, or why there is none."""
     ceiling = fit.speed
+    if fit.fits is False:
+        return "it does not fit, so it has no speed"
     if ceiling is None:
         return "no bound is known: its bandwidth, or which weights a token reads, is not stated"
     each, every = _rate(ceiling.tokens_per_s_per_sequence), _rate(ceiling.tokens_per_s)

@@ -46,7 +46,8 @@ def _sections(
         yield from section("How fast at most", speed_section(report))
     yield from section("Why", cache_section(report))
     yield from section("Watch out for", findings_section(report))
-    yield from section("Where the figures come from", sources_section(report, explain=explain))
+    sources = sources_section(report, width - 2, explain=explain)
+    yield from section("Where the figures come from", sources)
 
 
 def _title(report: Report) -> Text:

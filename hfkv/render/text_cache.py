@@ -146,7 +146,9 @@ def _product(report: Report, kv: KVReport) -> str:
     """Return the simple formula with its numbers; it applies, so all layers are alike."""
     layers = report.architecture.layers
     group, part = group_layers(layers)[0], kv.components[0]
-    tokens = load_phrase(report, kv)
+    tokens = f"{integer(kv.tokens)} tokens × {plural(kv.sequences, 'sequence')}"
+    if report.workload.seq_lens:
+        tokens = load_phrase(report, kv)
     each, left = divmod(part.bytes_per_slot, part.elements_per_slot)
     values = dtype(part.dtype) if left else plural(each, "byte")
     return (

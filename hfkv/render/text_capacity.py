@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["capacity", "command_section"]
 
+_NEAR = 100  # a figure within one part in so many is the same, said by other means
+
 
 def capacity(report: Report, fit: FitReport, width: int) -> Iterator[RenderableType]:
     """Yield what one GPU choice holds, how several share the model, and ways to fit."""
@@ -60,7 +62,7 @@ def _pool(fit: FitReport) -> Text:
     text = Text(size(fit.kv_pool_bytes_per_gpu))
     low, high = fit.kv_pool_low_bytes_per_gpu, fit.kv_pool_high_bytes_per_gpu
     if fit.overhead_parts and low < high:
-        text.append(f"  ({size(low)} to {size(high)}, as overhead turns out)", style="dim")
+        text.append(f"  ({size(low)} to {size(high)})", style="dim")
     return text
 
 
@@ -68,22 +70,23 @@ def _sequences(fit: FitReport) -> Text:
     return _beside(fit.max_sequences, fit.simple_formula_max_sequences)
 
 
-def _beside(true: int, simple: int | None) -> Text:
-    """Return a figure, with what the simple formula says where that is something else."""
-    text = Text(integer(true))
-    if simple is not None and simple != true:
+def _beside(true: int, simple: int | None, unit: str = "") -> Text:
+    """Return a figure, with what the simple formula says where that is something else.
+
+    What blocks round off is not something else.
+    """
+    text = Text(integer(true) + unit)
+    if simple is not None and abs(simple - true) * _NEAR > true:
         text.append(f"  (the simple formula would say {integer(simple)})", style="dim")
     return text
 
 
 def _longest(report: Report, fit: FitReport) -> Text:
-    text = Text(plural(fit.max_context, "token"))
     if fit.max_context == report.architecture.max_context:
+        text = Text(plural(fit.max_context, "token"))
         return text.append("  (the model's own maximum)", style="dim")
     simple = fit.answers.simple_formula_max_context if fit.answers else None
-    if simple is not None and simple != fit.max_context:
-        text.append(f"  (the simple formula would say {integer(simple)})", style="dim")
-    return text
+    return _beside(fit.max_context, simple, " tokens")
 
 
 def _tokens(fit: FitReport) -> Text:
@@ -99,7 +102,7 @@ def _engine(engine: str, answers: Answers) -> Iterator[tuple[str, str]]:
     if held is not None:
         all_tokens = plural(answers.preemption_tokens or 0, "token")
         like = plural(held, "sequence")
-        yield "preemption starts", f"beyond {like} like this, {all_tokens} in the cache"
+        yield "preemption starts", f"beyond {like} like this, {all_tokens} in all"
     start = answers.start_up
     if start is not None:
         above, below = start.max_concurrency

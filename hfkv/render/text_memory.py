@@ -59,7 +59,7 @@ def _weights_part(report: Report, nbytes: int) -> Part:
     """Return the weights as they are loaded, beside what is in the files where that is more."""
     weights, note = report.weights, ""
     if report.what_if is not None:
-        note = f"{weights_phrase(report)}: nobody has made them yet"
+        note = weights_phrase(report)
     elif weights is not None and not report.fit and weights.loaded_bytes != weights.bytes:
         note = f"of {size(weights.bytes)} in the files"
     elif weights is not None and weights.quantization is not None:
@@ -91,6 +91,10 @@ def _one(report: Report, fit: FitReport, width: int) -> Iterator[RenderableType]
     per = " per GPU" if fit.count > 1 else ""
     budget = f"{size(fit.memory_bytes)}{per} × {share(fit)} = {size(fit.budget_bytes)}"
     yield quiet(f"{gpu_phrase(fit)}{_parallel(fit)}: {budget} for {_engine(report)}")
+    if fit.free_bytes is not None and fit.free_bytes < fit.budget_bytes:
+        yield Text(
+            f"Only {size(fit.free_bytes)} are free now: others use the rest.", style="yellow"
+        )
     needs = _needs(report, fit)
     parts = (*needs, *_rest(fit, needs))
     yield bar(parts, _bar_width(width))

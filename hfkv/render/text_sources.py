@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from rich.console import RenderableType
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -62,14 +63,14 @@ def _finding(finding: Finding) -> Table:
     return grid
 
 
-def sources_section(report: Report, *, explain: bool) -> Iterator[RenderableType]:
+def sources_section(report: Report, width: int, *, explain: bool) -> Iterator[RenderableType]:
     """Yield the confidence and the origin of the figures; with `explain`, of each one."""
     yield _origins(report, explain=explain)
     if not explain:
         return
     if report.architecture.readings:
         yield ""
-        yield _figures(report)
+        yield from _figures(report, width)
         yield from _evidence(report.evidence)
     if report.weights is not None:
         yield ""
@@ -162,15 +163,20 @@ def _beyond_the_file(readings: tuple[Reading, ...]) -> Iterator[str]:
         yield f"{', '.join(fields)} ← {source}"
 
 
-def _figures(report: Report) -> Sheet:
-    """Return every figure with its path, and below that the tensor that confirms it."""
+def _figures(report: Report, width: int) -> Iterator[RenderableType]:
+    """Yield every figure with its path, and below that the tensor that confirms it."""
     grid = table("figure", "value", "path it took")
+    lines: list[RenderableType] = []
     for figure in figures(report):
-        path = quiet(clean(figure.path))
+        name, value = clean(figure.name, 60), _value(figure.value)
+        path, line = quiet(clean(figure.path)), Text(f"{name} = {value}")
+        lines.append(line.append(f" ← {clean(figure.path)}", style="dim"))
         if figure.confirmed is not None:
-            path.append("\n✔ ", style="not dim green").append(clean(figure.confirmed))
-        grid.add_row(clean(figure.name, 60), _value(figure.value), path)
-    return grid
+            mark = Text("✔ ", style="green").append(clean(figure.confirmed), style="default")
+            path = Text("\n").join((path, mark))
+            lines.append(Padding(mark, (0, 0, 0, 2)))
+        grid.add_row(name, value, path)
+    yield from [grid] if grid.need() <= width else lines
 
 
 def _evidence(evidence: Evidence) -> Iterator[RenderableType]:
@@ -243,7 +249,8 @@ def _pool(fit: FitReport) -> Iterator[RenderableType]:
     if fit.weights_bytes_per_gpu is not None:
         grid.add_row("− weights", _bytes(fit.weights_bytes_per_gpu), "")
     for part in fit.overhead_parts:
-        grid.add_row(f"− {clean(part.name, 60)}", _bytes(part.bytes), quiet("estimated"))
+        span = f"estimated, {size(part.low)} to {size(part.high)}"
+        grid.add_row(f"− {clean(part.name, 60)}", _bytes(part.bytes), quiet(span))
     if not fit.overhead_parts:
         grid.add_row("− overhead", _bytes(fit.overhead_bytes_per_gpu), quiet("as given"))
     grid.add_row("= left for the cache", _bytes(fit.kv_pool_bytes_per_gpu), "")
