@@ -1,0 +1,191 @@
+"""What to type for each engine, flag by flag."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from asked import DEEPSEEK_V3, LLAMA_8B, LLAMA_70B, fitted, stored
+
+from hfkv.core.files import Target
+from hfkv.core.gpus import parse_gpu
+from hfkv.core.report import analyze
+from hfkv.core.workload import Deployment, Workload
+
+GIB = 2**30
+
+LINES: list[tuple[str, str, str, dict[str, Any], tuple[str, ...]]] = [
+    (
+        LLAMA_8B,
+        "rtx4090",
+        "vllm",
+        {"context": 16_384, "kv_dtype": "fp8"},
+        (
+            (
+                "vllm serve meta-llama/Llama-3.1-8B --max-model-len 16384 --kv-cache-dtype fp8 "
+                "--max-num-seqs 6"
+            ),
+        ),
+    ),
+    (
+        LLAMA_8B,
+        "b200",
+        "vllm",
+        {"context": 1024},  # more than vLLM's 1,024 sequences fit
+        ("vllm serve meta-llama/Llama-3.1-8B --max-model-len 1024",),
+    ),
+    (
+        LLAMA_70B,
+        "h100:4",
+        "vllm",
+        {
+            "context": 8192,
+            "pipeline_parallel_size": 2,
+            "utilization": Fraction(95, 100),
+            "max_num_seqs": 32,
+            "max_num_batched_tokens": 4096,
+            "offloaded_weights": Fraction(1, 5),
+            "host_kv_bytes": 32 * GIB,
+        },
+        (
+            (
+                "vllm serve meta-llama/Llama-3.1-70B --max-model-len 8192 --tensor-parallel-size 2 "
+                "--pipeline-parallel-size 2 --gpu-memory-utilization 0.95 --max-num-seqs 32 "
+                "--max-num-batched-tokens 4096 --cpu-offload-gb 6.571 "
+                "--kv-offloading-backend native --kv-offloading-size 32"
+            ),
+        ),
+    ),
+    (
+        LLAMA_70B,
+        "h100:4",
+        "sglang",
+        {"context": 8192, "sequences": 8, "kv_dtype": "fp8", "host_kv_bytes": 40 * 10**9},
+        (
+            (
+                "python -m sglang.launch_server --model-path meta-llama/Llama-3.1-70B "
+                "--context-length 8192 --kv-cache-dtype fp8_e4m3 --tp 4 --max-running-requests 8 "
+                "--enable-hierarchical-cache --hicache-size 10"
+            ),
+        ),
+    ),
+    (
+        LLAMA_8B,
+        "h100",
+        "sglang",
+        {
+            "context": 8192,
+            "kv_dtype": "fp16",  # there is no such flag: it is the model's format
+            "utilization": Fraction(4, 5),
+            "max_num_batched_tokens": 4096,
+        },
+        (
+            (
+                "python -m sglang.launch_server --model-path meta-llama/Llama-3.1-8B "
+                "--context-length 8192 --mem-fraction-static 0.8 --max-running-requests 1 "
+                "--chunked-prefill-size 4096"
+            ),
+        ),
+    ),
+    (
+        LLAMA_8B,
+        "h100",
+        "trtllm",
+        {"context": 8192, "sequences": 16, "utilization": Fraction(85, 100)},
+        (
+            (
+                "trtllm-serve meta-llama/Llama-3.1-8B --max_seq_len 8192 --max_batch_size 16 "
+                "--kv_cache_free_gpu_memory_fraction 0.85"
+            ),
+        ),
+    ),
+    (
+        DEEPSEEK_V3,
+        "h200:8",
+        "trtllm",
+        {"context": 8192, "kv_dtype": "fp8", "host_kv_bytes": 64 * GIB},
+        (
+            (
+                "printf 'kv_cache_config:\\n  free_gpu_memory_fraction: 0.9\\n  dtype: fp8\\n"
+                "  host_cache_size: 8589934592\\n' > kv.yaml"
+            ),
+            (
+                "trtllm-serve deepseek-ai/DeepSeek-V3 --max_seq_len 8192 --max_batch_size 1 "
+                "--tp_size 8 --extra_llm_api_options kv.yaml"
+            ),
+        ),
+    ),
+    (
+        LLAMA_8B,
+        "rtx4090",
+        "llama.cpp",
+        {"context": 8192, "sequences": 4, "kv_dtype": "q8_0"},
+        ("llama-server -m Llama-3.1-8B.gguf -ngl 99 -c 32768 -np 4 -ctk q8_0 -ctv q8_0 -fa on",),
+    ),
+    (
+        LLAMA_8B,
+        "h100",
+        "llama.cpp",
+        {"context": 8192, "kv_dtype": "bf16", "max_num_batched_tokens": 1024},
+        ("llama-server -m Llama-3.1-8B.gguf -ngl 99 -c 8192 -np 1 -ctk bf16 -ctv bf16 -ub 1024",),
+    ),
+    (
+        LLAMA_8B,
+        "h100",
+        "ollama",
+        {"context": 8192, "sequences": 2, "kv_dtype": "q4_0"},
+        (
+            (
+                "OLLAMA_CONTEXT_LENGTH=8192 OLLAMA_NUM_PARALLEL=2 OLLAMA_KV_CACHE_TYPE=q4_0 "
+                "OLLAMA_FLASH_ATTENTION=1 ollama serve"
+            ),
+        ),
+    ),
+    (
+        LLAMA_8B,
+        "h100",
+        "ollama",
+        {"context": 8192},
+        ("OLLAMA_CONTEXT_LENGTH=8192 OLLAMA_NUM_PARALLEL=1 ollama serve",),
+    ),
+    (LLAMA_8B, "h100", "none", {"context": 8192}, ()),
+    (LLAMA_8B, "h100", "transformers", {"context": 8192}, ()),
+    (LLAMA_8B, "t4", "vllm", {"context": 8192}, ()),  # it does not fit
+]
+
+
+@pytest.mark.parametrize(("model", "gpu", "engine", "given", "lines"), LINES)
+def test_the_asked_work_in_the_engines_own_flags(
+    model: str, gpu: str, engine: str, given: dict[str, Any], lines: tuple[str, ...]
+) -> None:
+    """Length, concurrency, formats and sizes are the report's; defaults are left out."""
+    assert fitted(model, gpu, engine, **given).commands == lines
+
+
+def command(target: Target, engine: str) -> str:
+    """Return the command for a model that was read from elsewhere."""
+    files = replace(stored(LLAMA_8B), target=target)
+    deployment = Deployment(gpus=parse_gpu("h100"), max_num_seqs=8)
+    work = Workload(context=4096, engine=engine, deployment=deployment)
+    (line,) = analyze(files, work).fit[0].commands
+    return line
+
+
+def test_what_is_loaded_is_what_was_read() -> None:
+    """A revision, a folder with a blank, a config alone, a GGUF file."""
+    hub = Target(kind="hub", id="org/name", revision="refs/pr/3", sha="0" * 40)
+    assert command(hub, "vllm") == (
+        "vllm serve org/name --revision refs/pr/3 --max-model-len 4096 --max-num-seqs 8"
+    )
+    folder = Target(kind="folder", id="/data/my model")
+    assert command(folder, "vllm") == (
+        "vllm serve '/data/my model' --max-model-len 4096 --max-num-seqs 8"
+    )
+    assert command(folder, "llama.cpp") == ("llama-server -m 'my model.gguf' -ngl 99 -c 4096 -np 1")
+    alone = Target(kind="file", id="config.json")
+    assert command(alone, "vllm") == "vllm serve MODEL --max-model-len 4096 --max-num-seqs 8"
+    assert command(alone, "llama.cpp") == "llama-server -m MODEL.gguf -ngl 99 -c 4096 -np 1"
+    gguf = Target(kind="file", id="/data/model-Q8_0.gguf")
+    assert command(gguf, "llama.cpp").startswith("llama-server -m /data/model-Q8_0.gguf ")
