@@ -11,10 +11,12 @@ from hub_models import (
     CONFIG,
     GATED,
     ONE,
+    SHARDED,
     codes,
 )
 from hub_server import FINE_GRAINED, GRANTED, VALID, HubServer
 
+from hfkv.cli import main
 from hfkv.errors import (
     HfkvError,
     UnreadableError,
@@ -176,3 +178,75 @@ def test_disabled_repository(hub_server: HubServer) -> None:
     with pytest.raises(UnreadableError) as caught:
         load("org/one")
     assert caught.value.message == "org/one was disabled by the Hub or its owner"
+
+
+def test_gated_and_nothing_to_see(hub_server: HubServer) -> None:
+    """Where the public metadata holds nothing of a model, the gate is the answer."""
+    hub_server.add("org/gated", {"config.json": CONFIG, "README.md": b"x"}, gated="manual")
+    with pytest.raises(UnreadableError) as caught:
+        load("org/gated")
+    assert (caught.value.code, caught.value.message) == ("gated", "org/gated is gated")
+
+
+def test_behind_a_closed_gate_nothing_more_is_asked(hub_server: HubServer) -> None:
+    """The first refusal tells it all: no side file and no shard is asked for after it."""
+    hub_server.add("org/gated-400B", {**SHARDED, "hf_quant_config.json": {}}, gated="auto")
+    load("org/gated-400B")
+    assert sorted(hub_server.paths()) == [
+        "/api/models/org/gated-400B/revision/main",
+        "/api/models/org/gated-400B/safetensors-metadata/model.safetensors.index.json",
+        "/org/gated-400B/resolve/main/config.json",
+    ]
+
+
+def test_gated_report(hub_server: HubServer, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exact weights and what the Hub shows of the config, exit 5, and how to get in."""
+    public = {
+        "safetensors": {"parameters": {"BF16": 30, "F32": 2}, "total": 32},
+        "config": {"architectures": ["LlamaForCausalLM"], "model_type": "llama"},
+    }
+    hub_server.add("org/gated", GATED, gated="auto", info=public)
+    assert main(["inspect", "org/gated", "--json"]) == 5
+    out, err = capsys.readouterr()
+    report = json.loads(out)
+    assert report["weights"]["bytes"] == 30 * 2 + 2 * 4
+    assert report["weights"]["parameters"] == 32
+    assert report["weights"]["by_dtype"]["F32"]["bytes"] == 8
+    assert report["weights"]["source"] == "hub-api"
+    assert report["kv_cache"] is None
+    assert report["architecture"]["class_name"] == "LlamaForCausalLM"
+    assert report["architecture"]["model_type"] == "llama"
+    assert err == (
+        "hfkv: error: the cache of org/gated cannot be sized: its config.json is behind a gate\n"
+        f"hint: {HINT.format(hub_server.endpoint)}; or give its config.json with --config FILE\n"
+    )
+
+
+def test_gated_report_with_a_config_from_elsewhere(
+    hub_server: HubServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With --config FILE the cache is sized as well, and that is a success."""
+    hub_server.add("org/gated", GATED, gated="auto", info=PUBLIC)
+    config = {
+        "model_type": "llama",
+        "hidden_size": 64,
+        "num_attention_heads": 4,
+        "num_hidden_layers": 2,
+        "max_position_embeddings": 128,
+    }
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(config))
+    assert main(["inspect", "org/gated", "--config", str(path), "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    # 2 layers x 2 (K and V) x 4 heads x 16 wide x 2 bytes x 128 tokens
+    assert report["kv_cache"]["bytes"] == 65_536
+    assert report["weights"]["bytes"] == 128
+
+
+def test_verbose_shows_no_token(hub_server: HubServer, capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither --verbose nor a failure repeats what --token was given."""
+    hub_server.add("org/gated", GATED, gated="auto", info=PUBLIC)
+    for token in (GRANTED, VALID, FINE_GRAINED, "hf_revoked"):
+        main(["inspect", "org/gated", "--token", token, "--verbose"])
+        main(["inspect", "org/none", "--token", token, "--verbose"])
+        assert token not in "".join(capsys.readouterr())

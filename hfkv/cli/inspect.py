@@ -64,7 +64,7 @@ def command(target: str, **given: Any) -> int:
     output.write(_told(report, output, explain=given["explain"], speed=given["speed"]))
     code, why = exit_for_report(report, must_fit=given["fail_if_not_fit"])
     if why is not None:
-        problem(why)
+        problem(why, next((one.hint for one in report.findings if one.code == "gated"), None))
     return code
 
 

@@ -114,9 +114,11 @@ def note(text: str) -> None:
     sys.stderr.write(f"hfkv: {clean(text, 2000)}\n")
 
 
-def problem(text: str) -> None:
-    """Write the line that explains an exit code other than 0."""
+def problem(text: str, hint: str | None = None) -> None:
+    """Write the lines that explain an exit code other than 0."""
     note(f"error: {text}")
+    if hint is not None:
+        sys.stderr.write(f"hint: {clean(hint, 2000)}\n")
 
 
 def write_stdout(text: str, *, utf8: bool = True) -> None:

@@ -92,7 +92,7 @@ def read_architecture(files: ModelFiles) -> Architecture:
     that make no sense.
     """
     if files.config is None:
-        return _unknown("there is no config.json to read", Config({}), None)
+        return _without_config(files)
     root = Config(files.config, log=Log())
     text = decoder_part(root)
     like = likeness(root) if text.path == "" and not _is_known(text) else None
@@ -295,6 +295,16 @@ def _simple(text: Config, layers: int) -> tuple[int, int, int] | None:
     count = text.raw("num_hidden_layers")
     count = count if isinstance(count, int) and 0 < count <= 10_000 else layers
     return (count, kv_heads, dim) if kv_heads and dim else None
+
+
+def _without_config(files: ModelFiles) -> Architecture:
+    """Return what the Hub shows of a config that may not be read, where it shows anything."""
+    shown = files.hub.get("config")
+    root = Config(shown if isinstance(shown, dict) else {}, log=Log())
+    if all(problem.code != "gated" for problem in files.problems):
+        return _unknown("there is no config.json to read", root, None)
+    hint = "get access to the repository, or give its config.json with --config FILE"
+    return _unknown("its config.json is behind a gate", root, None, hint=hint)
 
 
 def _unknown(

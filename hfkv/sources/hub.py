@@ -197,8 +197,13 @@ def _config(repo: Repository, listing: Listing, early: Early) -> dict[str, Any] 
 def _public_only(
     listing: Listing, target: Target, order: Order, error: UnreadableError
 ) -> ModelFiles:
-    """Return what the Hub shows of a gated repository to everybody: names, sizes, counts."""
+    """Return what the Hub shows of a gated repository to everybody: names, sizes, counts.
+
+    Raises `error` where that is nothing.
+    """
     manifest = _choose(order, listing, None)
+    if not (manifest.weight_files or listing.metadata.get("safetensors") or order.config):
+        raise error
     return ModelFiles(
         target=target,
         files=listing.files,
