@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from statistics import median
 
-from log_cases import GIB, MIB, Compared, LogCase, bytes_per_token, load, pool
+from log_cases import GIB, MIB, Compared, LogCase, bytes_per_token, concurrency, load, pool
 
 from hfkv.core.budget import engine_step, estimate_overhead
 from hfkv.core.snapshots import loads
@@ -188,6 +188,7 @@ def report(cases: list[LogCase]) -> tuple[str, list[str]]:
     pools = [x for x in map(pool, cases) if x]
     lines, missed = [_HEAD], []
     lines += _kv_lines(tokens)
+    lines += _concurrency_lines([x for x in map(concurrency, cases) if x])
     share = sum(abs(x.error) <= WITHIN for x in tokens) / len(tokens)
     if share < SHARE_WITHIN:
         missed.append(f"KV bytes per token within 0.5 %: {share:.1%}")
@@ -233,6 +234,26 @@ def _kv_lines(found: list[Compared]) -> Iterator[str]:
         yield (
             f"| {c.id} | {c.row['engine']} | {c.row['model']} | {x.printed:,.0f} "
             f"| {x.predicted:,.0f} | {x.error:+.1%} | {c.note or 'not explained'} |"
+        )
+    yield ""
+
+
+def _concurrency_lines(found: list[Compared]) -> Iterator[str]:
+    """Yield how the logged concurrency compares; layers of several kinds are told apart."""
+    yield "## Concurrency of vLLM from the logged memory\n"
+    yield heading("layers", "cases", "median error", "90th percentile", "largest")
+    mixed = [x for x in found if len({layer.kind for layer in x.case.arch.layers}) > 1]
+    for title, group in (
+        ("of one kind", [x for x in found if x not in mixed]),
+        ("windowed or with states", mixed),
+    ):
+        off = [abs(x.error) for x in group]
+        marks = (median(off), percentile(off, 0.9), max(off))
+        yield f"| {title} | {len(off)} | " + " | ".join(f"{mark:.2%}" for mark in marks) + " |"
+    worst = sorted((x for x in found if abs(x.error) > WITHIN), key=lambda x: -abs(x.error))
+    if worst:
+        yield "\nAbove 0.5 %: " + "; ".join(
+            f"{x.case.id} printed {x.printed:g}, predicted {x.predicted:.2f}" for x in worst
         )
     yield ""
 

@@ -19,6 +19,7 @@ from hfkv.core.fit import FitReport, fit
 from hfkv.core.gpus import find_gpu, parse_gpu
 from hfkv.core.kv import KVReport, size_cache
 from hfkv.core.precision import Precision, choose_precision
+from hfkv.core.ranks import rank_of
 from hfkv.core.stores import Grows, Layer, Store
 from hfkv.core.weights import WeightReport
 from hfkv.core.workload import Deployment, GpuChoice, Workload
@@ -238,6 +239,18 @@ def bytes_per_token(case: LogCase) -> Compared | None:
     return Compared(case, printed, growing / case.tokens)
 
 
+def concurrency(case: LogCase) -> Compared | None:
+    """Compare the logged concurrency with what the logged memory would hold."""
+    available, printed = (case.row.get(key) for key in ("kv_available_gib", "max_concurrency"))
+    plain = case.engine == "vllm" and not {"mtp", "dcp"} & set(case.options)
+    if not plain or not available or not printed or case.version is None:
+        return None
+    rank = rank_of(case.arch, case.workload, engine_named("vllm"), case.precision())
+    assert rank.started is not None
+    blocks, each = rank.started(case.tokens, int(available * GIB)).max_concurrency
+    return Compared(case, printed, blocks / each)
+
+
 def _slope(row: dict[str, Any]) -> float | None:
     """Return what a token costs between the two longest prompts of a process's total memory."""
     points = sorted((int(k), v) for k, v in row.get("measured_total_mib_by_input_len", {}).items())
@@ -312,8 +325,7 @@ def pool(case: LogCase) -> Compared | None:
         answer.kv_pool_low_bytes_per_gpu,
         answer.kv_pool_high_bytes_per_gpu,
     )
-    likely, low, high = ((size + spare) / GIB for size in pools)
-    return Compared(case, available, likely, low, high)
+    return Compared(case, available, *((size + spare) / GIB for size in pools))
 
 
 def _fit(case: LogCase, gpu: GpuChoice, weights: float) -> FitReport:
