@@ -306,8 +306,8 @@ def test_decoding_holds_the_window_and_whole_blocks() -> None:
     """
     case = cases()["google/gemma-3-27b-it"]
     arch, precision = read(case["config"])
-    assert VLLM.per_gpu is not None
-    one = VLLM.per_gpu(arch, Workload(engine="vllm"), precision, 131072)
+    assert VLLM.rank is not None
+    one = VLLM.rank(arch, Workload(engine="vllm"), precision).at(131072)
     pool = 10 * 16 * 16 * 256 * 2
     assert one.steady_bytes_per_sequence == pool * (6 * (1023 // 16 + 1 + 1) + 8192)
     assert one.ideal_bytes_per_sequence < one.steady_bytes_per_sequence
@@ -317,8 +317,8 @@ def test_decoding_holds_the_window_and_whole_blocks() -> None:
 def test_whisper_reserves_a_batch_and_holds_its_audio() -> None:
     """Whisper reserves 8,192 encoder positions; decoding holds the 1,500 there are."""
     arch, precision = read(cases()["openai/whisper-large-v3"]["config"])
-    assert VLLM.per_gpu is not None
-    one = VLLM.per_gpu(arch, Workload(engine="vllm"), precision, 448)
+    assert VLLM.rank is not None
+    one = VLLM.rank(arch, Workload(engine="vllm"), precision).at(448)
     block = 32 * 16 * 20 * 128 * 2
     assert one.admission_bytes_per_sequence == block * (448 // 16 + 8192 // 16)
     assert one.steady_bytes_per_sequence == block * (448 // 16 + -(-1500 // 16))
@@ -328,8 +328,8 @@ def test_stages_report_the_fullest_one() -> None:
     """DeepSeek-V3 on 4 stages: 16 of 61 layers are on the fullest, 1,152 bytes a token each."""
     arch, precision = read(cases()["deepseek-ai/DeepSeek-V3"]["config"])
     work = Workload(engine="vllm", deployment=Deployment(pipeline_parallel_size=4))
-    assert VLLM.per_gpu is not None
-    one = VLLM.per_gpu(arch, work, precision, 163840)
+    assert VLLM.rank is not None
+    one = VLLM.rank(arch, work, precision).at(163840)
     assert one.ideal_bytes_per_sequence == 16 * 1152 * 163840
     assert one.admission_bytes_per_sequence == 16 * 1152 * 163840
 

@@ -22,6 +22,9 @@ def test_prompt_and_output_add_up() -> None:
     assert report.kv.tokens == 7168
     assert report.kv.bytes == 64 * 7168 * TOKEN
     assert (report.workload.prompt, report.workload.output) == (6144, 1024)
+    assert (
+        resolved(report.workload) == report.workload
+    )  # a report's own workload can be asked again
     alone = asked(LLAMA_8B, prompt=6144).kv
     assert alone is not None
     assert alone.tokens == 6144

@@ -91,12 +91,12 @@ def resolved(work: Workload) -> Workload:
     Raises UsageError for numbers that make no sense together or at all.
     """
     if work.prompt is not None or work.output is not None:
-        if work.context is not None or work.seq_lens:
+        parts = (work.prompt or 0, work.output or 0)
+        if work.seq_lens or work.context not in (None, sum(parts)):
             raise UsageError(
                 "--prompt and --output replace --context and --seq-lens",
                 hint="give one or the other",
             )
-        parts = (work.prompt or 0, work.output or 0)
         if min(parts) < 0:
             raise UsageError("--prompt and --output must not be negative")
         work = replace(work, context=sum(parts))

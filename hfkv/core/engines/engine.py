@@ -162,11 +162,3 @@ class Engine:
     preempts: bool = False
     weight_formats: tuple[str, ...] = ("fp8", "int4")
     default_context: Callable[[Architecture, Deployment], int | None] | None = None
-
-    @property
-    def per_gpu(self) -> Callable[[Architecture, Workload, Formats, int], PerGpu] | None:
-        """Return `rank` at one length, None where the engine has no rule of its own."""
-        rank = self.rank
-        if rank is None:
-            return None
-        return lambda arch, workload, formats, tokens: rank(arch, workload, formats).at(tokens)
