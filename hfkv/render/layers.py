@@ -20,7 +20,8 @@ class LayerGroup:
 
     Head counts and dims are None where the layers have none of their own: a latent vector
     is shared by all heads, a recurrent state is not a key. `elements_per_token` counts
-    everything that grows with text, `fixed_elements` what does not.
+    everything that grows with text, `fixed_elements` what does not. `widths` are key and
+    value where tensors alone do not say how many heads share them.
     """
 
     kind: str
@@ -32,6 +33,7 @@ class LayerGroup:
     elements_per_token: int
     fixed_elements: int
     latent: tuple[int, ...] = ()
+    widths: tuple[int, int] | None = None
 
 
 def group_layers(layers: tuple[Layer, ...]) -> tuple[LayerGroup, ...]:
@@ -46,6 +48,7 @@ def _group(layer: Layer, indices: tuple[int, ...]) -> LayerGroup:
     growing = [s for s in layer.stores if isinstance(s, Grows)]
     main = layer.attention or next(iter(growing), None)
     heads = main if main is not None and main.heads is not None else None
+    whole = main if heads is None and main is not None and main.role is Role.KV else None
     text = [s for s in growing if s.role is not Role.CROSS]
     return LayerGroup(
         kind=str(layer.kind),
@@ -56,7 +59,8 @@ def _group(layer: Layer, indices: tuple[int, ...]) -> LayerGroup:
         window=main.window if main else None,
         elements_per_token=sum(s.elements for s in text),
         fixed_elements=sum(s.elements for s in layer.stores if isinstance(s, Fixed)),
-        latent=tuple(s.elements for s in growing if s.heads is None),
+        latent=tuple(s.elements for s in growing if s.heads is None and s is not whole),
+        widths=(whole.key, whole.value) if whole else None,
     )
 
 
@@ -69,6 +73,8 @@ def heads(group: LayerGroup) -> str:
 
 def dims(group: LayerGroup) -> str:
     """Return the width of a key and a value: `128`, `K 192, V 128`, `576 + 128`."""
+    if group.widths is not None:
+        return f"K {group.widths[0]}, V {group.widths[1]}"
     if group.num_key_value_heads is None:
         return " + ".join(integer(width) for width in group.latent) or NOTHING
     if group.head_dim == group.v_head_dim:

@@ -123,7 +123,8 @@ def _layers(report: Report) -> str:
         )
         for group in group_layers(report.architecture.layers)
     ]
-    heading = (">layers", "kind", ">KV heads", ">head dim", ">window", "which")
+    layers = ">layers, from tensors" if report.architecture.from_tensors else ">layers"
+    heading = (layers, "kind", ">KV heads", ">head dim", ">window", "which")
     return markdown_table(heading, rows)
 
 

@@ -24,7 +24,7 @@ def ceiling_phrase(fit: FitReport) -> str:
     if fit.fits is False:
         return "it does not fit, so it has no speed"
     if ceiling is None:
-        return "no bound is known: its bandwidth, or which weights a token reads, is not stated"
+        return "no bound: its bandwidth is not known, or not which weights a token reads"
     each, every = _rate(ceiling.tokens_per_s_per_sequence), _rate(ceiling.tokens_per_s)
     if ceiling.sequences == 1:
         return f"at most {each} tokens/s"

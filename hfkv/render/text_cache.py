@@ -34,6 +34,8 @@ _UNITS = {
 
 def cache_section(report: Report) -> Iterator[RenderableType]:
     """Yield the layers, the components of the cache, and the simple formula beside them."""
+    if report.architecture.from_tensors:
+        yield quiet("from tensors:")
     if report.architecture.layers:
         yield _layers(report.architecture.layers)
     for doubt in report.architecture.doubts:
@@ -151,7 +153,9 @@ def _product(report: Report, kv: KVReport) -> str:
         tokens = load_phrase(report, kv)
     each, left = divmod(part.bytes_per_slot, part.elements_per_slot)
     values = dtype(part.dtype) if left else plural(each, "byte")
-    return (
-        f"2 × {len(layers)} layers × {group.num_key_value_heads} KV heads"
-        f" × {group.head_dim} wide × {values} × {tokens} = {size(kv.bytes)}."
+    wide = (
+        f"2 × {len(layers)} layers × {group.num_key_value_heads} KV heads × {group.head_dim} wide"
     )
+    if group.num_key_value_heads is None:
+        wide = f"{len(layers)} layers × {integer(part.elements_per_slot)} values"
+    return f"{wide} × {values} × {tokens} = {size(kv.bytes)}."

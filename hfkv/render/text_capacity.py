@@ -146,9 +146,10 @@ def _plans(plans: tuple[Plan, ...]) -> Sheet:
 
 
 def _chosen(plan: Plan) -> Text:
+    short = quiet(f"{size(plan.short_by_bytes)} short") if plan.short_by_bytes else Text()
     if plan.recommended:
-        return Text("★", style="green")
-    return quiet(f"{size(plan.short_by_bytes)} short") if plan.short_by_bytes else Text("")
+        return Text(" ").join((Text("★", style="green"), short)) if short else Text("★", "green")
+    return short
 
 
 def _recommended(plans: tuple[Plan, ...]) -> Iterator[RenderableType]:
