@@ -134,5 +134,5 @@ def test_any_change_to_a_real_config_is_answered(
 
 def test_real_configs_are_there_to_be_changed() -> None:
     """The strategies draw from all fixtures, and from keys that matter."""
-    assert len(REAL) == 267
+    assert len(REAL) >= 267
     assert {"num_hidden_layers", "sliding_window", "kv_lora_rank", "layer_types"} <= set(KEYS)

@@ -18,12 +18,14 @@ from hfkv.core.families.registry import FAMILIES
 from hfkv.core.files import ModelFiles, Target
 from hfkv.core.readings import Confidence
 from hfkv.core.report import analyze
-from hfkv.core.stores import Grows, LayerKind
+from hfkv.core.stores import Grows, LayerKind, Role
 from hfkv.core.workload import Workload
+from hfkv.errors import MalformedError
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 # Rows whose evidence is arithmetic in this file: no public file or measurement was at hand.
 BY_HAND = {
+    "gemma4_assistant",
     "afmoe",
     "kimi_linear",
     "longcat_flash",
@@ -184,7 +186,7 @@ def test_zamba2_needs_to_be_told_its_hybrid_layers() -> None:
     other = read(model_type="zamba2", num_hidden_layers=38)
     assert other.confidence is Confidence.UNKNOWN
     assert other.doubts == (
-        "config.json: hybrid_layer_ids: nothing states which of the 38 layers have attention",
+        "config.json: layer_types: nothing states which of the 38 layers have attention",
     )
     told = read(model_type="zamba2", num_hidden_layers=4, hybrid_layer_ids=[1, 3])
     assert [layer.kind is LayerKind.HYBRID for layer in told.layers] == [False, True] * 2
@@ -248,7 +250,7 @@ def test_new_model_types_are_inferred_or_doubtful() -> None:
     }
     arch = read(**plain)
     assert arch.confidence is Confidence.INFERRED
-    assert arch.doubts == ("model_type brandnew is unknown; it was read as ordinary attention",)
+    assert arch.doubts == ("model_type brandnew is unknown; it was read the generic way",)
     odd = read(**plain, my_mamba_width=4, conv_kernel_count=3, chunk_size_feed_forward=4)
     assert odd.confidence is Confidence.DOUBTFUL
     assert odd.unread == ("conv_kernel_count", "my_mamba_width")
@@ -276,3 +278,145 @@ def test_an_unknown_source_length_asks_for_it() -> None:
     assert told is not None
     # 2 layers x 2 (k, v) x 8 wide x 2 bytes, for 4 text and 10 source positions
     assert told.bytes == 2 * 2 * 8 * 2 * (4 + 10)
+
+
+LATENT = {"kv_lora_rank": 512, "num_attention_heads": 8, "hidden_size": 64}
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        # released files call indexed layers full_attention (transformers' own config classes)
+        (
+            {
+                "model_type": "qwen4_exp_text",
+                "num_hidden_layers": 2,
+                "layer_types": ["linear_attention", "full_attention"],
+                "num_attention_heads": 8,
+                "num_key_value_heads": 2,
+                "head_dim": 256,
+                "indexer_head_dim": 128,
+            },
+            [0, 2 * 2 * 256 + 128],
+        ),
+        (
+            {
+                **LATENT,
+                "model_type": "dots3_note_text",
+                "num_hidden_layers": 2,
+                "layer_types": ["full_attention", "sliding_attention"],
+                "swa_kv_lora_rank": 40,
+                "swa_qk_rope_head_dim": 8,
+            },
+            [512 + 64 + 128, 40 + 8],
+        ),
+        (
+            {
+                **LATENT,
+                "model_type": "glm5_next_text",
+                "num_hidden_layers": 2,
+                "qk_rope_head_dim": 0,
+                "layer_types": ["linear_attention", "full_attention"],
+            },
+            [0, 512 + 128],
+        ),
+        # a file that states num_hidden_layers alone has counted both attentions
+        ({"model_type": "longcat_flash", "num_hidden_layers": 8}, [576] * 8),
+    ],
+)
+def test_released_spellings(config: dict[str, Any], expected: list[int]) -> None:
+    """Elements a token, for spellings that the Hub's files use and saved configs do not."""
+    assert widths(read(**config)) == expected
+
+
+def test_listed_window_layers() -> None:
+    """Inkling lists its window layers; Cohere2-MoE starts with full ones of its own."""
+
+    def windows(**config: Any) -> list[int]:
+        return [
+            i
+            for i, layer in enumerate(read(**config).layers)
+            if layer.attention and layer.attention.window
+        ]
+
+    assert windows(model_type="inkling_text", num_hidden_layers=6, local_layer_ids=[0, 1, 2]) == [
+        0,
+        1,
+        2,
+    ]
+    assert windows(model_type="cohere2_moe", num_hidden_layers=6, first_k_dense_replace=2) == [
+        2,
+        3,
+        4,
+    ]
+    last = ["full_attention", "sliding_attention"]
+    assert windows(model_type="gemma4_text", num_hidden_layers=2, layer_types=last) == []
+    assert windows(model_type="muse_glimmer_text", num_hidden_layers=6) == [0, 2, 3, 4]
+    assert windows(
+        model_type="brandnew",
+        num_hidden_layers=3,
+        num_attention_heads=1,
+        hidden_size=8,
+        sliding_window=[16, None, 0],
+    ) == [0]
+
+
+def test_draft_models_keep_nothing_of_their_own() -> None:
+    """Gemma 4's assistant reads the target's cache."""
+    arch = read(model_type="gemma4_assistant", num_hidden_layers=2)
+    assert {layer.kind for layer in arch.layers} == {LayerKind.SHARED}
+
+
+def test_minus_one_is_no_window() -> None:
+    """Grok-2 writes sliding_window_size: -1."""
+    arch = read(model_type="mistral", num_hidden_layers=1, sliding_window=-1)
+    assert arch.sliding_window is None
+    assert arch.layers[0].kind is LayerKind.FULL
+
+
+def test_lists_may_count_next_token_layers_too() -> None:
+    """Step-3.5 pads layer_types by num_nextn_predict_layers; the class trims it."""
+    arch = read(
+        model_type="step3p5",
+        num_hidden_layers=2,
+        num_nextn_predict_layers=1,
+        layer_types=["full_attention", "sliding_attention", "full_attention"],
+        sliding_window=16,
+    )
+    assert len(arch.layers) == 2
+
+
+@pytest.mark.parametrize("model_type", ["dory", "inkling2_loop_text"])
+@pytest.mark.parametrize("entry", [5, {}, "spiral"])
+def test_looped_families_refuse_nonsense_in_their_lists(model_type: str, entry: object) -> None:
+    """A layer list of numbers or objects is a sentence, never a traceback."""
+    config = {"model_type": model_type, "num_hidden_layers": 6, "layer_types": [entry] * 6}
+    if entry == "spiral":
+        assert read(**config).confidence is Confidence.UNKNOWN
+    else:
+        with pytest.raises(MalformedError, match="expected layer type names"):
+            read(**config)
+
+
+def test_an_unknown_wrapper_around_a_known_decoder_still_crosses() -> None:
+    """is_encoder_decoder with a nested decoder: its layers keep source positions."""
+    arch = read(
+        model_type="newed",
+        is_encoder_decoder=True,
+        encoder={"model_type": "bert", "max_position_embeddings": 512},
+        decoder={"model_type": "gpt2", "n_layer": 2, "n_head": 2, "n_embd": 8},
+    )
+    assert all(any(s.role is Role.CROSS for s in layer.stores) for layer in arch.layers)
+    assert arch.source_tokens == 512
+
+
+def test_numbers_that_stand_outside_the_nested_decoder_count() -> None:
+    """An outer copy of the sizes does not hide the nested KV heads."""
+    arch = read(
+        model_type="newvl",
+        num_hidden_layers=2,
+        hidden_size=64,
+        num_attention_heads=8,
+        text_config={"model_type": "qwen2", "num_key_value_heads": 4},
+    )
+    assert widths(arch) == [2 * 4 * 8] * 2

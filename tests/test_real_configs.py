@@ -46,8 +46,8 @@ def report_of(folder: Path) -> Report:
 
 
 def test_every_fixture_is_complete() -> None:
-    """267 models, each with a truth, and a line of provenance for every copied file."""
-    assert len(FOLDERS) == 267
+    """267 models or more, each with a truth, and a line of provenance for every copied file."""
+    assert len(FOLDERS) >= 267
     assert [f.name for f in FOLDERS if not (f / "truth.json").is_file()] == []
     with (FIXTURES / "configs" / "SOURCES.tsv").open(encoding="utf-8", newline="") as lines:
         rows = csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)

@@ -173,3 +173,49 @@ def test_hunyuan_shares_caches_across_layers_when_it_says_so() -> None:
     assert [bool(layer.stores) for layer in shared.layers] == [True, False] * 2
     apart = read(model_type="hunyuan", use_cla=False, cla_share_factor=2)
     assert all(layer.stores for layer in apart.layers)
+
+
+@pytest.mark.parametrize(
+    ("keys", "sentence"),
+    [
+        (
+            {"n_layer": 24},
+            "these say the same thing differently: num_hidden_layers 4, n_layer 24",
+        ),
+        (
+            {"sliding_window": 16},
+            "sliding_window is stated without its layers, and was taken for all of them",
+        ),
+        (
+            {"head_plan": [1, 2, 1, 2]},
+            "these keys look like memory and were not understood: head_plan",
+        ),
+        (
+            {"decay_low_rank_dim": 64, "total_ut_steps": 4},
+            (
+                "these keys look like memory and were not understood: decay_low_rank_dim, "
+                "total_ut_steps"
+            ),
+        ),
+    ],
+)
+def test_what_an_unknown_type_leaves_open_is_said(keys: dict[str, Any], sentence: str) -> None:
+    """Two spellings that disagree, a window without layers, one entry a layer: doubtful."""
+    arch = read(model_type="brandnew", **keys)
+    assert arch.confidence is Confidence.DOUBTFUL
+    assert sentence in arch.doubts
+
+
+def test_a_known_type_with_code_of_its_own_is_still_looked_at() -> None:
+    """A llama file that brings its own code and sharing keys is not simply a llama."""
+    code = {"AutoModelForCausalLM": "modeling_x.X"}
+    arch = read(model_type="llama", auto_map=code, use_cla=True, cla_share_factor=2)
+    assert arch.confidence is Confidence.DOUBTFUL
+    assert arch.unread == ("cla_share_factor", "use_cla")
+    assert read(model_type="llama", auto_map=code).confidence is Confidence.DECLARED
+
+
+def test_latent_dims_of_a_new_type_raise_no_alarm() -> None:
+    """v_head_dim beside a kv_lora_rank that was read is understood."""
+    arch = read(model_type="newmla", kv_lora_rank=16, qk_rope_head_dim=8, v_head_dim=32)
+    assert arch.confidence is Confidence.INFERRED

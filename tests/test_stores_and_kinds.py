@@ -118,7 +118,10 @@ def view(**config: Any) -> Config:
         ({"num_key_value_heads": 2}, 2),
         ({"num_key_value_heads": None}, 8),
         ({"multi_query": True}, 1),
-        ({"multi_query": True, "num_kv_heads": 8}, 1),  # falcon-7b as transformers saves it
+        # falcon-7b as transformers saves it; elsewhere a stated count is meant
+        ({"model_type": "falcon", "multi_query": True, "num_kv_heads": 8}, 1),
+        ({"multi_query": True, "num_kv_heads": 4}, 4),
+        ({"num_query_groups": 2}, 2),  # CodeShell
         ({"multi_query": True, "new_decoder_architecture": True, "num_kv_heads": 2}, 2),
         ({"multi_query": True, "n_head_kv": 2}, 2),  # RefinedWeb
         ({"multi_query_attention": True, "multi_query_group_num": 2}, 2),  # chatglm2

@@ -106,7 +106,8 @@ def read_architecture(files: ModelFiles) -> Architecture:
         layers = _layers(root, text, family)
     except UnsupportedError as error:
         return _unknown(str(error), root, text, hint=error.hint)
-    standing = standing_of(root, text, known=_is_known(text), like=like)
+    plain = all(layer.kind is LayerKind.FULL for layer in layers)
+    standing = standing_of(root, text, known=_is_known(text), like=like, plain=plain)
     return _known(root, text, family, layers, standing)
 
 
@@ -115,7 +116,8 @@ def _is_known(text: Config) -> bool:
 
 
 def _layers(root: Config, text: Config, family: Family | None) -> tuple[Layer, ...]:
-    if root.model_type in CROSSING:
+    wrapped = text.path.startswith("decoder") and root.values.get("is_encoder_decoder") is True
+    if root.model_type in CROSSING or (wrapped and root.model_type not in known_model_types()):
         return add_cross(text, family)
     if not _is_known(text) and encodes(root):
         return (Layer(kind=LayerKind.NONE),) * (text.positive("num_hidden_layers") or 1)

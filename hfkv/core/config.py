@@ -15,6 +15,7 @@ from functools import cache
 from pkgutil import get_data
 from typing import Any
 
+from hfkv.core.counts import as_count, short
 from hfkv.core.readings import Reading
 from hfkv.errors import MalformedError, UnsupportedError
 
@@ -45,6 +46,12 @@ ALIASES: dict[str, tuple[str, ...]] = {
         "multi_query_group_num",  # chatglm2/3, glm-4, codegeex2
         "num_multi_query_heads",  # cogvlm2
         "num_attention_groups",  # step3
+        "num_query_groups",  # CodeShell
+        "n_query_groups",  # litgpt
+        "num_kv_groups",
+        "n_kv_head",
+        "num_heads_kv",
+        "kv_heads",
     ),
     "hidden_size": (
         "d_model",
@@ -102,34 +109,6 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "num_experts_per_tok": ("moe_topk", "moe_top_k", "num_selected_experts", "moe_k"),
     "dtype": ("torch_dtype",),
 }
-
-_LARGEST = 2**53  # beyond this a JSON number is not an exact integer everywhere
-
-
-def as_count(value: object, *, where: str) -> int:
-    """Return a JSON number as a whole, non-negative int; integral floats count.
-
-    Raises MalformedError for anything else.
-    """
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise MalformedError(f"expected a whole number, got {_short(value)}", where=where)
-    if isinstance(value, float):
-        if not value.is_integer():
-            raise MalformedError(f"expected a whole number, got {value}", where=where)
-        value = int(value)
-    if value < 0:
-        raise MalformedError(f"{_short(value)} is negative, and this is a count", where=where)
-    if value > _LARGEST:
-        raise MalformedError(f"{_short(value)} is too large to be true", where=where)
-    return value
-
-
-def _short(value: object) -> str:
-    """Return a value for a message, bounded (a hostile number may have a million digits)."""
-    if isinstance(value, int) and abs(value) > _LARGEST:
-        return "a number above 2^53"
-    text = json.dumps(value, ensure_ascii=True, default=str)
-    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 @cache
@@ -289,21 +268,21 @@ class Config:
             return value
         if value in (0, 1):
             return bool(value)
-        raise MalformedError(f"expected true or false, got {_short(value)}", where=self.where(name))
+        raise MalformedError(f"expected true or false, got {short(value)}", where=self.where(name))
 
     def text(self, name: str) -> str | None:
         """Return a field as a string, or None where it is absent."""
         value = self.raw(name)
         if value is None or isinstance(value, str):
             return value
-        raise MalformedError(f"expected a string, got {_short(value)}", where=self.where(name))
+        raise MalformedError(f"expected a string, got {short(value)}", where=self.where(name))
 
     def items(self, name: str) -> list[Any] | None:
         """Return a field as a list, or None where it is absent."""
         value = self.raw(name)
         if value is None or isinstance(value, list):
             return value
-        raise MalformedError(f"expected a list, got {_short(value)}", where=self.where(name))
+        raise MalformedError(f"expected a list, got {short(value)}", where=self.where(name))
 
     def counts(self, name: str) -> list[int] | None:
         """Return a field as a list of non-negative ints, or None where it is absent."""
@@ -326,7 +305,7 @@ class Config:
         if value is None:
             return None
         if not isinstance(value, dict):
-            raise MalformedError(f"expected an object, got {_short(value)}", where=self.where(name))
+            raise MalformedError(f"expected an object, got {short(value)}", where=self.where(name))
         return Config(value, path=f"{self.path}{name}.", model_type=model_type, log=self.log)
 
     def note(self, name: str, value: object, source: str) -> None:

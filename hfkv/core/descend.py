@@ -50,9 +50,23 @@ def _one_level(cfg: Config) -> Config | None:
         return _flat_or_absent(cfg, next(iter(parts.values())))
     for name in _PARTS:
         value = cfg.values.get(name)
-        if isinstance(value, dict) and _describes_layers(value) and not _own_layers(cfg):
+        if not isinstance(value, dict) or not _describes_layers(value):
+            continue
+        if not _own_layers(cfg):
             return cfg.part(name)
+        if value.get("model_type") in class_defaults():
+            return _copied_outside(cfg, name)
     return None
+
+
+def _copied_outside(cfg: Config, name: str) -> Config | None:
+    """Return a nested decoder some of whose numbers stand only in the outer object."""
+    nested = cfg.part(name)
+    if nested is not None:
+        outer = {k: v for k, v in cfg.values.items() if isinstance(v, (int, float, str))}
+        outer.pop("model_type", None)
+        nested.defaults = {**nested.defaults, **outer}
+    return nested
 
 
 def _nested(cfg: Config, name: str, part: dict[str, Any]) -> Config | None:

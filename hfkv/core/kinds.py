@@ -32,6 +32,8 @@ __all__ = [
 ]
 
 FLOAT32 = "float32"
+# Classes whose num_kv_heads is written and ignored under multi_query.
+_MULTI_QUERY = ("falcon", "gpt_bigcode", "RefinedWeb", "RefinedWebModel")
 
 
 def heads(cfg: Config) -> int:
@@ -43,12 +45,14 @@ def key_value_heads(cfg: Config) -> int:
     """Return the number of KV heads of this layer.
 
     `multi_query` means one head (falcon-7b, gpt_bigcode) unless falcon's
-    `new_decoder_architecture` or an explicit `n_head_kv` says otherwise; no key at all
+    `new_decoder_architecture` or an explicit count says otherwise; in the classes that
+    save a count they do not use, only `n_head_kv` is one. No key at all
     means as many as query heads. Source: transformers 5.24 modeling_falcon.py,
     modeling_gpt_bigcode.py; falcon's remote code for `n_head_kv`.
     """
     if cfg.flag("multi_query") and not cfg.flag("new_decoder_architecture"):
-        found = cfg.positive("n_head_kv")
+        own = cfg.model_type in _MULTI_QUERY
+        found = cfg.positive("n_head_kv" if own else "num_key_value_heads")
         cfg.note("num_key_value_heads", found or 1, cfg.where("multi_query"))
         return found or 1
     if cfg.raw("multi_query_attention") is False:
@@ -87,8 +91,8 @@ def head_dim(cfg: Config) -> int:
 
 def window(cfg: Config) -> int | None:
     """Return the sliding window in tokens (this one included), or None when it is off."""
-    if cfg.flag("use_sliding_window") is False:
-        return None
+    if cfg.flag("use_sliding_window") is False or cfg.raw("sliding_window") == -1:
+        return None  # grok-2 writes -1 for no window
     return cfg.positive("sliding_window")
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hfkv.core.config import Config, class_defaults
+from hfkv.core.kinds import window
 from hfkv.errors import MalformedError, UnsupportedError
 
 __all__ = [
@@ -134,6 +135,9 @@ def listed(cfg: Config, count: int) -> list[str] | None:
     where = cfg.where("layer_types")
     if not isinstance(values, list):
         raise MalformedError("expected a list of layer types", where=where)
+    padded = count + (cfg.count("num_mtp_layers") or 0)
+    if len(values) == padded:  # Step-3.5 lists its next-token layers too
+        values = values[:count]
     if len(values) != count:
         raise UnsupportedError(
             f"has {len(values)} entries for {count} layers",
@@ -246,8 +250,13 @@ def class_pattern(cfg: Config, count: int) -> list[str] | None:
     if isinstance(pattern, dict):
         head, repeat = pattern.get("head", []), pattern["repeat"]
         pattern = (head + repeat * (count // len(repeat) + 1))[:count]
-    names = [normalized(name, where="class default") for name in pattern]
-    return names if len(names) == count else None
+    if len(pattern) != count:
+        raise UnsupportedError(
+            f"nothing states which of the {count} layers have attention",
+            where=cfg.where("layer_types"),
+            code="missing-key",
+        )
+    return [normalized(name, where="class default") for name in pattern]
 
 
 def by_window(cfg: Config, count: int) -> list[str]:
@@ -255,9 +264,8 @@ def by_window(cfg: Config, count: int) -> list[str]:
 
     Source: transformers 5.24 cache_utils.py, DynamicCache without `layer_types`.
     """
-    if cfg.flag("use_sliding_window") is not False and cfg.positive("sliding_window"):
-        return [SLIDING] * count
-    return [CHUNKED if cfg.positive("attention_chunk_size") else FULL] * count
+    rest = CHUNKED if cfg.positive("attention_chunk_size") else FULL
+    return [SLIDING if window(cfg.at(i)) else rest for i in range(count)]
 
 
 def layer_names(cfg: Config, own: Reader | None = None) -> list[str]:

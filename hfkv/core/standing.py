@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
-from hfkv.core.config import Config, class_defaults
+from hfkv.core.config import ALIASES, Config, class_defaults
 from hfkv.core.readings import Confidence
 
 __all__ = ["Standing", "class_name", "encodes", "likeness", "standing_of"]
@@ -21,9 +21,11 @@ _SUSPICIOUS = re.compile(
     r"mamba|ssm|(^|_)state(_|$)|state_(size|dim)|conv_kernel|conv1d|multi_query|recurr|v_head_dim"
     r"|kv_lora|kv_rank|linear_attn|linear_attention|lightning|retention|rwkv|hybrid|sliding|window"
     r"|index_topk|indexer|attn_type|attention_(type|pattern)|layer_(pattern|types?)|kv_shar"
-    r"|shared?_kv|kv_(group|source|layers|reuse)|cla_|cross_(layer|attn|attention|decoder)|yoco"
+    r"|shared?_kv|kv_(group|source|layers|reuse)|cla_|use_cla|cross_(layer|attn|attention|decoder)|yoco"
     r"|chunk_size|local_(attention|attn|layers)|block_(types|configs)|global_(attn|head|layers)"
     r"|num_global_(key|kv|head)|attn_layer|full_attn|compress|delta|latent|swa_|per_layer"
+    r"|decay|expand_[kv]|short_conv|feature_map|(value|v|qk)_(head_)?dim|head_dim_v|low_rank|mla"
+    r"|(ut|total)_(ut_)?steps|(^|_)loops?(_|$)|self_decoder|nsa_|lru_|conv_layers|memory_tokens"
 )
 # … except these, which never change a cache.
 _HARMLESS = frozenset(
@@ -32,10 +34,13 @@ _HARMLESS = frozenset(
         "output_hidden_states",
         "initializer_range",
         "add_cross_attention",
+        "mlp_only_layers",
         "cross_attention_hidden_size",
         "scale_attn_by_inverse_layer_idx",
     }
 )
+# Parts that describe other models: a vision tower has windows of its own.
+_TOWER = re.compile(r"vision|visual|audio|image|speech|rope_scaling|quantization|auto_map|mlp")
 _ENCODER_HEADS = ("ForMaskedLM", "ForQuestionAnswering", "ForImageClassification")
 
 
@@ -78,10 +83,18 @@ def encodes(root: Config) -> bool:
     return "patch_size" in values and "image_size" in values and "vocab_size" not in values
 
 
-def standing_of(root: Config, text: Config, *, known: bool, like: str | None) -> Standing:
-    """Return how sure the reading is, with a sentence for everything below declared."""
+def standing_of(
+    root: Config, text: Config, *, known: bool, like: str | None, plain: bool
+) -> Standing:
+    """Return how sure the reading is, with a sentence for everything below declared.
+
+    `plain` says that every layer was read as ordinary attention: only then do keys that
+    hint at other memory speak against a known type that brings code of its own.
+    """
     name = root.values.get("model_type")
     name = name if isinstance(name, str) else "without a name"
+    if known and like is None and plain and _remote(root):
+        return _of_remote(text)
     if like is not None:
         way = f"read as {like}, by its class name {class_name(root)}"
         sentence = f"model_type {name:.60} is unknown; it was {way}"
@@ -89,10 +102,10 @@ def standing_of(root: Config, text: Config, *, known: bool, like: str | None) ->
     if known:
         return _of_known(text)
     unread = _unread(text)
-    doubts = [f"model_type {name:.60} is unknown; it was read as ordinary attention"]
-    if unread:
-        keys = ", ".join(f"{key:.60}" for key in unread[:5])
-        doubts.append(f"these keys look like memory and were not understood: {keys}")
+    doubts = [f"model_type {name:.60} is unknown; it was read the generic way"]
+    doubts += _alarm(unread)
+    doubts += _disagreeing(text)
+    doubts += _windows(text)
     if root.values.get("is_encoder_decoder") is True:
         doubts.append("is_encoder_decoder is true, and a cross-attention cache is not counted")
     sure = len(doubts) == 1
@@ -101,6 +114,49 @@ def standing_of(root: Config, text: Config, *, known: bool, like: str | None) ->
         doubts=tuple(doubts),
         unread=unread,
     )
+
+
+def _remote(root: Config) -> bool:
+    """Return whether the file brings code of its own, which its model_type may not describe."""
+    return isinstance(root.values.get("auto_map"), dict)
+
+
+def _of_remote(text: Config) -> Standing:
+    """Doubt a known type with code of its own when keys of it hint at other memory."""
+    unread = tuple(key for key in _unread(text) if key.split(".")[-1] not in text.defaults)
+    sure = Confidence.DOUBTFUL if unread else Confidence.DECLARED
+    return Standing(confidence=sure, doubts=tuple(_alarm(unread)), unread=unread)
+
+
+def _alarm(unread: tuple[str, ...]) -> list[str]:
+    keys = ", ".join(f"{key:.60}" for key in unread[:5])
+    return [f"these keys look like memory and were not understood: {keys}"] if unread else []
+
+
+def _disagreeing(text: Config) -> list[str]:
+    """Say where two spellings of one field disagree; the first was taken."""
+    found = []
+    for name in ("num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim"):
+        stated = {
+            key: value
+            for key in (name, *ALIASES[name])
+            if isinstance(value := text.values.get(key), int)
+        }
+        if len(set(stated.values())) > 1:
+            pairs = ", ".join(f"{key} {value}" for key, value in list(stated.items())[:3])
+            found.append(f"these say the same thing differently: {pairs:.120}")
+    return found
+
+
+def _windows(text: Config) -> list[str]:
+    """Say when a window was taken for all layers because nothing says for which it is."""
+    value = text.raw("sliding_window")
+    if text.values.get("use_sliding_window") is False or not isinstance(value, int) or value < 1:
+        return []
+    named = ("layer_types", "sliding_window_pattern", "full_attention_interval")
+    if any(text.given(name) is not None for name in named):
+        return []
+    return ["sliding_window is stated without its layers, and was taken for all of them"]
 
 
 def _of_known(text: Config) -> Standing:
@@ -117,13 +173,24 @@ def _of_known(text: Config) -> Standing:
 
 def _unread(text: Config) -> tuple[str, ...]:
     """Return keys of an unknown model type that look like memory and that nobody read."""
+    off = {"window"} if text.values.get("use_sliding_window") is False else set()
+    off |= {"cla_"} if text.values.get("use_cla") is False else set()
+    latent = text.path + "kv_lora_rank" in text.log.seen and text.values.get("kv_lora_rank")
+    off |= {"v_head_dim", "qk_nope", "qk_head_dim", "q_lora"} if latent else set()
     found = []
-    switched_off = text.values.get("use_sliding_window") is False
     for key, value in text.values.items():
-        if value in (None, False, 0) or key in _HARMLESS or key.endswith("_config"):
+        if value in (None, False, 0, -1) or key in _HARMLESS or _TOWER.search(key):
             continue
-        if switched_off and "window" in key:
+        if any(part in key for part in off) or text.path + key in text.log.seen:
             continue
-        if text.path + key not in text.log.seen and _SUSPICIOUS.search(key):
+        if _SUSPICIOUS.search(key) or _per_layer(text, value):
             found.append(text.path + key)
     return tuple(sorted(found)[:20])
+
+
+def _per_layer(text: Config, value: object) -> bool:
+    """Return whether an unread value has one number or name for each of several layers."""
+    count = text.values.get("num_hidden_layers")
+    if not isinstance(value, list) or len(value) != count or len(value) < 4:
+        return False
+    return len({str(entry) for entry in value[:1000]}) > 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hfkv.core import kinds
 from hfkv.core.config import Config
 from hfkv.core.families.family import Family, generic_layer
-from hfkv.core.patterns import HYBRID, layer_count
+from hfkv.core.patterns import HYBRID, from_indexes, layer_count, layer_names
 from hfkv.core.stores import Fixed, Grows, Layer, LayerKind
 
 __all__ = ["CONVOLVED"]
@@ -51,14 +51,23 @@ def _inkling(cfg: Config, name: str) -> Layer:
     return Layer(kind=LayerKind.HYBRID, stores=(store, *convs), heads=kinds.heads(cfg))
 
 
+def _inkling_names(cfg: Config, count: int) -> list[str] | None:
+    """Inkling: `local_layer_ids` lists the window layers."""
+    indexes = cfg.counts("local_layer_ids")
+    if indexes is None:
+        return None
+    where = cfg.where("local_layer_ids")
+    return from_indexes(indexes, count=count, where=where, special="hybrid_sliding", other=HYBRID)
+
+
 def _inkling_loop(cfg: Config) -> tuple[Layer, ...]:
     """Inkling-2 loop: the layers from start to end run several times, each with its own cache."""
     count = layer_count(cfg)
-    names = cfg.items("layer_types") or (["hybrid_sliding"] * 5 + [HYBRID]) * (count // 6 + 1)
+    names = layer_names(cfg, _inkling_names)
     loop = cfg.part("loop_config") or cfg
     start, end = loop.count("loop_layer_index_start"), loop.count("loop_layer_index_end")
     passes = loop.positive("loop_num_passes") or 1
-    one = [_inkling(cfg.at(i), name) for i, name in enumerate(names[:count])]
+    one = [_inkling(cfg.at(i), name) for i, name in enumerate(names)]
     if start is None or end is None or not start < end <= count or passes * count > 10_000:
         return tuple(one)
     return (*one[:end], *(one[start:end] * (passes - 1)), *one[end:])
@@ -97,6 +106,7 @@ CONVOLVED: tuple[Family, ...] = (
         name="inkling",
         model_types=("inkling_text", "inkling2_text"),
         source=_HF.format("modeling_inkling.py"),
+        names=_inkling_names,
         layer=_inkling,
     ),
     Family(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hfkv.core import kinds
 from hfkv.core.config import Config
 from hfkv.core.families.family import Family, generic_layer, plain_layers
-from hfkv.core.patterns import FULL, SLIDING, layer_count, layer_names
+from hfkv.core.patterns import NONE, layer_count, layer_names
 from hfkv.core.stores import Fixed, Grows, Layer, LayerKind, Role
 from hfkv.errors import MalformedError, UnsupportedError
 
@@ -77,14 +77,9 @@ def _dory(cfg: Config) -> tuple[Layer, ...]:
     keeps its own cache unless `recurrent_kv_cache_mode` is "last_loop".
     Source: transformers 5.24 modeling_dory.py.
     """
-    listed = cfg.items("layer_types")
-    if listed is None:
-        count = layer_count(cfg)
-        names = [SLIDING if (i + 1) % 4 else FULL for i in range(count)]
-        scale = 1
-    else:
-        names = [name for name in listed if name != "mlp"]
-        scale = 2 if len(names) < len(listed) else 1
+    every_block = layer_names(cfg)
+    names = [name for name in every_block if name != NONE]
+    scale = 2 if len(names) < len(every_block) else 1
     first = (cfg.count("n_input_layers") or 0) // scale
     last = (cfg.count("n_output_layers") or 0) // scale
     layers = [generic_layer(cfg.at(i), name) for i, name in enumerate(names)]
@@ -110,7 +105,7 @@ def _hrm(cfg: Config) -> tuple[Layer, ...]:
 
 def _jetmoe(cfg: Config, _name: str) -> Layer:
     """JetMoE: every expert of attention reads the same `num_key_value_heads` heads."""
-    dim, count = cfg.need("kv_channels"), cfg.need("num_key_value_heads")
+    dim, count = cfg.need("head_dim"), cfg.need("num_key_value_heads")
     active = cfg.positive("num_experts_per_tok") or 1
     store = Grows(heads=count, key=dim, value=dim)
     return Layer(kind=LayerKind.FULL, stores=(store,), heads=count * active)
@@ -150,6 +145,11 @@ def _cpmant(cfg: Config, name: str) -> Layer:
         role=Role.KV,
     )
     return Layer(kind=base.kind, stores=(*base.stores, prompt), heads=base.heads)
+
+
+def _assistant(cfg: Config) -> tuple[Layer, ...]:
+    """Gemma 4's draft models read the target's cache and keep none of their own."""
+    return (kinds.shared(),) * layer_count(cfg)
 
 
 def _unlimited_ocr(cfg: Config) -> tuple[Layer, ...]:
@@ -218,6 +218,14 @@ IRREGULAR: tuple[Family, ...] = (
         model_types=("cpmant",),
         source=_HF.format("modeling_cpmant.py"),
         layer=_cpmant,
+    ),
+    Family(
+        name="gemma4_assistant",
+        model_types=("gemma4_assistant", "gemma4_unified_assistant"),
+        source=_HF.format("modeling_gemma4_assistant.py"),
+        whole=_assistant,
+        kind="other",
+        layer_kinds=(LayerKind.SHARED,),
     ),
     Family(
         name="unlimited_ocr",

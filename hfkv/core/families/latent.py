@@ -7,7 +7,7 @@ from typing import Any
 from hfkv.core import kinds
 from hfkv.core.config import Config
 from hfkv.core.families.family import Family, generic_layer, indexed
-from hfkv.core.patterns import FULL, INDEXED, LINEAR, SLIDING, layer_count
+from hfkv.core.patterns import FULL, INDEXED, LINEAR, SLIDING, class_pattern, layer_count
 from hfkv.core.stores import Grows, Layer, LayerKind, Role
 from hfkv.errors import UnsupportedError
 
@@ -119,9 +119,11 @@ def _mistral_large4(cfg: Config, name: str) -> Layer:
     """Mistral Large 4: some layers read another layer's latent, some have no rope part."""
     if name != INDEXED:
         return generic_layer(cfg, name)
+    for key in ("no_rope_layers", "kv_source_layers"):
+        _enough(cfg, key, cfg.positive("num_hidden_layers") or 0)
     rope = cfg.entry("no_rope_layers")
     if rope is None:
-        rope = ((cfg.layer or 0) + 1) % 4 != 0
+        rope = ((cfg.layer or 0) + 1) % (cfg.positive("no_rope_layer_interval") or 4) != 0
     source = cfg.entry("kv_source_layers")
     own = source is None or source == cfg.layer
     base = kinds.latent(cfg, rope=bool(rope))
@@ -133,10 +135,11 @@ def _mistral_large4(cfg: Config, name: str) -> Layer:
 
 
 def _dots3_names(cfg: Config, count: int) -> list[str] | None:
-    """dots3-note with `use_dsa` off: nothing is indexed."""
+    """dots3-note with `use_dsa` off: nothing is indexed, and the windows stay."""
     if cfg.values.get("use_dsa") is not False:
         return None
-    return [FULL] * count
+    names = class_pattern(cfg, count) or []
+    return [FULL if name == INDEXED else name for name in names]
 
 
 def _dots3(cfg: Config, name: str) -> Layer:
@@ -145,7 +148,10 @@ def _dots3(cfg: Config, name: str) -> Layer:
     Without either spelling they are the class's: 64 heads, rank 1024, rope 64. Index keys
     stay float32.
     """
-    if name == INDEXED:
+    if name == SLIDING and kinds.window(cfg) is None:
+        name = FULL
+    # released files call indexed layers full_attention
+    if name == INDEXED or (name == FULL and cfg.values.get("use_dsa") is not False):
         base = indexed(cfg)
         stores = tuple(
             kinds.index_store(cfg, dtype="float32") if s.role is Role.INDEX else s
@@ -168,8 +174,8 @@ def _kimi(cfg: Config, name: str) -> Layer:
         count, dim = part.need("num_heads"), part.need("head_dim")
         kernel = part.positive("short_conv_kernel_size") or cfg.need("linear_conv_kernel_dim")
         return kinds.kda(count, dim, kernel)
-    if name == INDEXED:
-        return _dsa(cfg, name)
+    if name == INDEXED or (name == FULL and cfg.model_type == "glm5_next_text"):
+        return _dsa(cfg, INDEXED)  # released GLM-5-next files call them full_attention
     return generic_layer(cfg, name)
 
 
@@ -183,8 +189,11 @@ def _bailing_hybrid(cfg: Config, name: str) -> Layer:
 
 
 def _qwen4(cfg: Config, name: str) -> Layer:
-    """Qwen4-exp: grouped-query attention with index keys of `indexer_head_dim`."""
-    if name != INDEXED:
+    """Qwen4-exp: grouped-query attention with index keys of `indexer_head_dim`.
+
+    Released files call these layers full_attention.
+    """
+    if name not in (INDEXED, FULL):
         return generic_layer(cfg, name)
     base = kinds.attention(cfg)
     width = cfg.positive("indexer_head_dim") or kinds.head_dim(cfg)
@@ -200,6 +209,8 @@ def _minimax_m3(cfg: Config, name: str) -> Layer:
     """
     part = cfg.part("sparse_attention_config")
     marks = part.counts("sparse_attention_freq") if part else None
+    if part is not None:
+        _enough(part, "sparse_attention_freq", cfg.positive("num_hidden_layers") or 0)
     at = cfg.layer or 0
     marked = bool(marks and at < len(marks) and marks[at])
     if not marked and name not in (INDEXED, "minimax_m3_sparse"):
@@ -210,14 +221,25 @@ def _minimax_m3(cfg: Config, name: str) -> Layer:
     return Layer(kind=base.kind, stores=(*base.stores, index), heads=base.heads)
 
 
+def _enough(cfg: Config, name: str, count: int) -> None:
+    """Refuse a per-layer list that is shorter than the layers."""
+    values = cfg.items(name)
+    if values is not None and len(values) < count:
+        raise UnsupportedError(
+            f"has {len(values)} entries for {count} layers", where=cfg.where(name)
+        )
+
+
 def _longcat(cfg: Config) -> tuple[Layer, ...]:
     """LongCat-Flash: every block holds two latent attentions.
 
     `num_layers` counts blocks; a file that states only `num_hidden_layers` counts both.
     Source: LongCat-Flash report (arXiv 2509.01322); transformers 5.24.
     """
-    blocks = cfg.positive("num_layers")
-    count = 2 * blocks if blocks else layer_count(cfg)
+    if cfg.given("num_layers") is None and cfg.given("num_hidden_layers") is not None:
+        count = layer_count(cfg)
+    else:
+        count = 2 * (cfg.positive("num_layers") or layer_count(cfg))
     return tuple(kinds.latent(cfg.at(i)) for i in range(count))
 
 

@@ -64,7 +64,7 @@ def _mamba2_layer(cfg: Config, name: str) -> Layer:
 def _zamba_names(cfg: Config, count: int) -> list[str]:
     """Zamba: two Mamba layers and a hybrid one, then a hybrid one every `attn_layer_period`."""
     step = cfg.positive("attn_layer_period") or 6
-    offset = (cfg.count("attn_layer_offset") or 0) % step
+    offset = cfg.count("attn_layer_offset") or 0
     rest = [HYBRID if i % step == offset else LINEAR for i in range(max(count - 3, 0))]
     return [LINEAR, LINEAR, HYBRID, *rest][:count]
 
@@ -91,13 +91,7 @@ def _zamba2_names(cfg: Config, count: int) -> list[str] | None:
     if indexes is not None:
         where = cfg.where("hybrid_layer_ids")
         return from_indexes(indexes, count=count, where=where, special=HYBRID)
-    if class_pattern(cfg, count) is None:
-        raise UnsupportedError(
-            f"nothing states which of the {count} layers have attention",
-            where=cfg.where("hybrid_layer_ids"),
-            code="missing-key",
-        )
-    return None
+    return class_pattern(cfg, count)
 
 
 def _zamba2(cfg: Config, name: str) -> Layer:

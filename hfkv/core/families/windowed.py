@@ -10,7 +10,7 @@ from hfkv.core.config import Config, as_count
 from hfkv.core.families.family import Family, generic_layer
 from hfkv.core.patterns import CHUNKED, FULL, SLIDING, every
 from hfkv.core.stores import Grows, Layer, LayerKind
-from hfkv.errors import MalformedError
+from hfkv.errors import MalformedError, UnsupportedError
 
 __all__ = ["WINDOWED"]
 
@@ -19,7 +19,7 @@ _HF = "transformers 5.24, {}"
 
 def _windows_from(cfg: Config, count: int, chosen: Callable[[int, int], bool]) -> list[str]:
     """Return sliding on the chosen layers when windows are switched on, else full."""
-    if not cfg.flag("use_sliding_window") or not cfg.positive("sliding_window"):
+    if not cfg.flag("use_sliding_window") or not kinds.window(cfg):
         return [FULL] * count
     start = cfg.count("max_window_layers") or 0
     return [SLIDING if chosen(i, start) else FULL for i in range(count)]
@@ -43,9 +43,7 @@ def _all_when_on(cfg: Config, count: int) -> list[str]:
 def _from_layer_without_switch(cfg: Config, count: int) -> list[str]:
     """dots1: layers from `max_window_layers` on, without a switch."""
     start = cfg.count("max_window_layers") or 0
-    return [
-        SLIDING if cfg.positive("sliding_window") and i >= start else FULL for i in range(count)
-    ]
+    return [SLIDING if kinds.window(cfg) and i >= start else FULL for i in range(count)]
 
 
 def _no_rope(cfg: Config, count: int) -> list[int]:
@@ -85,8 +83,16 @@ def _sixth_or_last(_cfg: Config, count: int) -> list[str]:
     return [FULL if i % 6 == 5 or i == count - 1 else SLIDING for i in range(count)]
 
 
+def _cohere2_moe(cfg: Config, count: int) -> list[str]:
+    """Cohere2-MoE: the first dense layers follow a pattern of their own, then every 4th is full."""
+    dense = min(cfg.count("first_k_dense_replace") or 0, count)
+    step = cfg.positive("prefix_dense_sliding_window_pattern") or 1
+    rest = cfg.positive("sliding_window_pattern") or 4
+    return every(step, count=dense) + every(rest, count=count - dense)
+
+
 def _fourth_from_last(_cfg: Config, count: int) -> list[str]:
-    """Muse-Spark: the last layer and every 4th before it are full."""
+    """Muse-Spark and Muse-Glimmer: the last layer and every 4th before it are full."""
     return [SLIDING if (count - 1 - i) % 4 else FULL for i in range(count)]
 
 
@@ -118,11 +124,14 @@ def _gemma4(cfg: Config, name: str) -> Layer:
     `global_head_dim` (512 when absent) and `num_global_key_value_heads`; transformers 5.24
     writes both into `per_layer_config` instead, which is read first.
     """
+    count = cfg.positive("num_hidden_layers") or 0
+    if cfg.layer == count - 1 and name == SLIDING:
+        name = FULL  # the class never lets the last layer slide, whatever a list says
     if name != FULL or isinstance(cfg.values.get("per_layer_config"), dict):
         return _half_window(cfg, name)
     dim = cfg.positive("global_head_dim") or kinds.head_dim(cfg)
-    count = cfg.positive("num_global_key_value_heads") if cfg.flag("attention_k_eq_v") else None
-    store = Grows(heads=count or kinds.key_value_heads(cfg), key=dim, value=dim)
+    own = cfg.positive("num_global_key_value_heads") if cfg.flag("attention_k_eq_v") else None
+    store = Grows(heads=own or kinds.key_value_heads(cfg), key=dim, value=dim)
     return Layer(kind=LayerKind.FULL, stores=(store,), heads=kinds.heads(cfg))
 
 
@@ -146,7 +155,13 @@ def _mimo(cfg: Config, name: str) -> Layer:
 def _hybrid_pattern(cfg: Config, count: int) -> list[str] | None:
     """MiMo-V2 on the Hub: `hybrid_layer_pattern`, 1 = window."""
     codes = cfg.counts("hybrid_layer_pattern")
-    return [SLIDING if code else FULL for code in codes[:count]] if codes else None
+    if codes is None:
+        return None
+    if len(codes) < count:
+        raise UnsupportedError(
+            f"has {len(codes)} entries for {count} layers", where=cfg.where("hybrid_layer_pattern")
+        )
+    return [SLIDING if code else FULL for code in codes[:count]]
 
 
 def _expanded(cfg: Config) -> list[str] | None:
@@ -259,9 +274,15 @@ WINDOWED: tuple[Family, ...] = (
     ),
     Family(
         name="muse_spark",
-        model_types=("muse_spark_text",),
-        source=_HF.format("configuration_muse_spark.py"),
+        model_types=("muse_spark_text", "muse_glimmer_text"),
+        source=_HF.format("configuration_muse_spark.py, configuration_muse_glimmer.py"),
         names=_fourth_from_last,
+    ),
+    Family(
+        name="cohere2_moe",
+        model_types=("cohere2_moe",),
+        source=_HF.format("configuration_cohere2_moe.py"),
+        names=_cohere2_moe,
     ),
     Family(
         name="flint",
