@@ -281,3 +281,13 @@ def test_integral_floats_are_numbers() -> None:
     """32.0 layers are 32 layers."""
     report = analyze(files(num_hidden_layers=2.0, hidden_size=64.0))
     assert report.architecture.num_hidden_layers == 2
+
+
+def test_packed_engine_formats_take_the_simple_formula_back() -> None:
+    """vLLM's int4_per_token_head keeps a scale per token and head: 136 bytes a 128-dim pair."""
+    wide = files(head_dim=128, num_attention_heads=2, num_key_value_heads=1)
+    kv = analyze(wide, Workload(engine="vllm", kv_dtype="int4_per_token_head", context=16)).kv
+    assert kv is not None
+    assert kv.bytes == 2 * 16 * 136
+    assert not kv.simple_formula.applies
+    assert kv.simple_formula.codes == ("engine-layout",)

@@ -59,6 +59,8 @@ def _formula(facts: Facts) -> Iterator[Finding]:
         return
     formula = facts.kv.simple_formula
     for code, sentence in zip(formula.codes, formula.why_not, strict=True):
+        if code == "engine-layout":
+            continue  # told with its figures by _engine
         yield Finding(code=code, message=sentence, hint=_HINTS.get(code))
 
 

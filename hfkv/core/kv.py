@@ -10,7 +10,7 @@ from hfkv.core.architecture import Architecture
 from hfkv.core.engines.engine import Engine, PerGpu
 from hfkv.core.precision import Precision
 from hfkv.core.ranks import Sizer, kept_stores, measure, per_rank, sizer_of
-from hfkv.core.simple import SimpleFormula, simple_formula
+from hfkv.core.simple import SimpleFormula, checked, simple_formula
 from hfkv.core.stores import Fixed, Grows, Role, Store
 from hfkv.core.workload import Workload
 
@@ -177,13 +177,16 @@ def size_cache(
             part.bytes for part in components if part.growth in ("fixed", "source")
         ),
         components=components,
-        simple_formula=simple_formula(
-            arch,
-            stores,
-            precision.cache,
-            longest=tokens,
-            positions=sum(lengths) or tokens * workload.sequences,
-            shared=shared > 0 and (len(lengths) or workload.sequences) > 1,
+        simple_formula=checked(
+            simple_formula(
+                arch,
+                stores,
+                precision.cache,
+                longest=tokens,
+                positions=sum(lengths) or tokens * workload.sequences,
+                shared=shared > 0 and (len(lengths) or workload.sequences) > 1,
+            ),
+            total,
         ),
         per_gpu=per_gpu
         or PerGpu(

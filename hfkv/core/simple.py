@@ -14,7 +14,7 @@ from hfkv.core.dtypes import DType
 from hfkv.core.stores import Fixed, Grows, Role, Store
 from hfkv.errors import UsageError
 
-__all__ = ["SimpleFormula", "simple_formula"]
+__all__ = ["SimpleFormula", "checked", "simple_formula"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,3 +114,15 @@ def simple_formula(
     first = _grows(stores, Role.KV)[0]
     inputs = (len(stores), first.heads or 1, first.key)
     return SimpleFormula(applies=True, bytes=_naive(inputs, dtype, positions))
+
+
+def checked(formula: SimpleFormula, total: int) -> SimpleFormula:
+    """Take the formula back where the engine packs, pads or rounds what it would multiply."""
+    if not formula.applies or formula.bytes == total:
+        return formula
+    return SimpleFormula(
+        applies=False,
+        bytes=formula.bytes,
+        why_not=("the engine packs, pads or rounds what it keeps",),
+        codes=("engine-layout",),
+    )
