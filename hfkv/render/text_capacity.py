@@ -23,6 +23,14 @@ if TYPE_CHECKING:
 
 __all__ = ["capacity", "command_section"]
 
+# What each engine calls the most sequences it is started for.
+_MOST = {
+    "vllm": "max_num_seqs",
+    "sglang": "max_running_requests",
+    "trtllm": "max_batch_size",
+    "llama.cpp": "slots (-np)",
+    "ollama": "OLLAMA_NUM_PARALLEL",
+}
 _NEAR = 100  # a figure within one part in so many is the same, said by other means
 
 
@@ -97,7 +105,10 @@ def _engine(engine: str, answers: Answers) -> Iterator[tuple[str, str]]:
     """Yield what the engine itself will make of the room."""
     most = answers.max_num_seqs
     if most is not None:
-        yield "max_num_seqs", f"up to {integer(most)} for sequences like this"
+        yield (
+            _MOST.get(engine, "sequences at once"),
+            f"up to {integer(most)} for sequences like this",
+        )
     held = answers.preemption_sequences
     if held is not None:
         all_tokens = plural(answers.preemption_tokens or 0, "token")

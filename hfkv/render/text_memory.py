@@ -112,8 +112,8 @@ def _in_host(fit: FitReport) -> Iterator[RenderableType]:
     parts = {"weights": fit.host_weights_bytes, "cache": fit.host_kv_bytes}
     told = [f"{size(nbytes)} of {name}" for name, nbytes in parts.items() if nbytes]
     if told:
-        whole = size(fit.host_weights_bytes + fit.host_kv_bytes)
-        yield quiet(f"in host memory {whole}: {' and '.join(told)}")
+        whole = f"{size(fit.host_weights_bytes + fit.host_kv_bytes)}: " if len(told) > 1 else ""
+        yield quiet(f"in host memory {whole}{' and '.join(told)}")
 
 
 def _engine(report: Report) -> str:
