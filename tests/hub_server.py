@@ -13,6 +13,7 @@ import gzip
 import hashlib
 import json
 import re
+import socket
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -108,9 +109,19 @@ class HubServer:
         self.page = 100
         self.connections = 0
 
-    def _serve(self, side: str) -> ThreadingHTTPServer:
+    def listen_on_ipv6(self) -> ThreadingHTTPServer:
+        """Serve the Hub on ::1 as well; raises OSError where there is no IPv6."""
+        kind = type("Six", (ThreadingHTTPServer,), {"address_family": socket.AF_INET6})
+        return self._serve("hub", kind, "::1")
+
+    def _serve(
+        self,
+        side: str,
+        kind: type[ThreadingHTTPServer] = ThreadingHTTPServer,
+        address: str = "127.0.0.1",
+    ) -> ThreadingHTTPServer:
         handler = type("Handler", (_Handler,), {"hub": self, "side": side})
-        server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        server = kind((address, 0), handler)
         server.daemon_threads = True
         server.handle_error = lambda *_: None  # type: ignore[method-assign]
         threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()

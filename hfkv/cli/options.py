@@ -85,6 +85,12 @@ def source_options(function: Function) -> Function:
             metavar="FILE",
             help="Use this config.json instead of the target's.",
         ),
+        option(
+            "--deep",
+            is_flag=True,
+            section=_SOURCE,
+            help="Read the index too, and compare it with the headers name by name.",
+        ),
         network_options,
     )(function)
 

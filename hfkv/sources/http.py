@@ -34,6 +34,7 @@ __all__ = ["Answer", "Client"]
 
 _CONNECT = 5.0
 _READ = 10.0
+_LEAST_READ = 0.5
 _TRIES = 4
 _TRIES_WHEN_LIMITED = 12  # a limit is no fault: there is an answer, only later
 _LONGEST_WAIT = 30.0
@@ -236,7 +237,9 @@ class Client:
         if self.token is not None and origin_of(url) == self._origin:
             headers["Authorization"] = f"Bearer {self.token.value}"
         left = self.left()
-        return self._transport.get(url, headers, connect=min(_CONNECT, left), read=min(_READ, left))
+        # a third of the time: one request that hangs must not use up all there is
+        read = min(_READ, max(left / 3, _LEAST_READ), left)
+        return self._transport.get(url, headers, connect=min(_CONNECT, left), read=read)
 
     def _read(self, response: Response, ask: _Ask, url: str, commit: str | None) -> Answer:
         status, total = response.status_code, None

@@ -123,6 +123,8 @@ class Repository:
         if answer is None or answer.status not in {200, 206} or answer.commit != revision:
             asked = self.ask(file.path, revision, 0, first.stop(file.size))
             answer = self.checked(asked, file.path)
+        if answer.status == 200 and answer.body.lstrip()[:1] == b"<":
+            raise no_hub(answer)
         size = _size(file, answer)
         head = answer.body
         needed = bytes_needed(head, size, where=file.path)
