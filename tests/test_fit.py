@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pytest
 from fit_cases import GIB, KIB, LLAMA, LLAMA_WEIGHTS, ask, per_token
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hfkv.core.fit import WayToFit
@@ -234,8 +234,10 @@ SIZES = st.integers(0, 300 * GIB)
 COUNTS = st.sampled_from([1, 2, 4, 8, 16, 32])
 CONTEXTS = st.integers(1, 200_000)
 OVERHEADS = st.one_of(st.none(), st.integers(0, 8 * GIB))
+unhurried = settings(deadline=None)  # a busy machine is not a failure
 
 
+@unhurried
 @given(st.integers(1000, 300_000), st.integers(0, 300_000), SIZES, CONTEXTS, OVERHEADS)
 def test_more_memory_never_fits_less(
     mib: int, more: int, weights: int, tokens: int, overhead: int | None
@@ -251,6 +253,7 @@ def test_more_memory_never_fits_less(
     assert large.short_by_bytes <= small.short_by_bytes
 
 
+@unhurried
 @given(CONTEXTS, CONTEXTS, SIZES, COUNTS)
 def test_more_context_never_needs_less(tokens: int, more: int, weights: int, count: int) -> None:
     """A longer context leaves no more sequences and never shortens the lack."""
@@ -261,6 +264,7 @@ def test_more_context_never_needs_less(tokens: int, more: int, weights: int, cou
     assert long.short_by_bytes >= short.short_by_bytes
 
 
+@unhurried
 @given(
     sequences=st.integers(1, 600),
     gib=st.integers(1, 300),
@@ -291,6 +295,7 @@ def test_the_parts_sum_to_the_total(
     assert report.fits is (sequences <= report.max_sequences)
 
 
+@unhurried
 @given(SIZES, st.sampled_from([(1, 1), (2, 1), (4, 3), (8, 5), (32, 7), (16, 32)]))
 def test_splitting_never_loses_a_byte(weights: int, sizes: tuple[int, int]) -> None:
     """The ranks of any plan together hold all weights and the whole cache."""
@@ -300,6 +305,7 @@ def test_splitting_never_loses_a_byte(weights: int, sizes: tuple[int, int]) -> N
     assert report.kv_bytes_per_sequence_per_gpu * tp * pp >= 4096 * 128 * KIB
 
 
+@unhurried
 @given(st.integers(1, 600), st.integers(1, 80), SIZES, CONTEXTS)
 def test_a_way_that_is_said_to_fit_does(
     sequences: int, gib: int, weights: int, tokens: int
