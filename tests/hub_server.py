@@ -15,6 +15,7 @@ import json
 import re
 import socket
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -113,6 +114,14 @@ class HubServer:
         """Serve the Hub on ::1 as well; raises OSError where there is no IPv6."""
         kind = type("Six", (ThreadingHTTPServer,), {"address_family": socket.AF_INET6})
         return self._serve("hub", kind, "::1")
+
+    def forget(self) -> None:
+        """Forget the requests, once those that nobody waits for any more have arrived too."""
+        known = -1
+        while known != len(self.seen):
+            known = len(self.seen)
+            time.sleep(0.05)
+        self.seen.clear()
 
     def _serve(
         self,

@@ -77,7 +77,7 @@ def test_it_goes_on_where_it_was(
     kept = [json.dumps(line) + "\n" for line in whole if line["id"] in {"org/m1", "org/gone"}]
     out.write_text("".join(kept) + '{"id": "org/m0", "sch')
     capsys.readouterr()
-    hub_server.seen.clear()
+    hub_server.forget()
     assert main(["scan", "--from", str(models), "-o", str(out)]) == 0
     assert capsys.readouterr().err == (
         f"hfkv: 2 models are in {out} already\nhfkv: 2 models, 0 of them could not be read\n"

@@ -41,7 +41,7 @@ def test_second_look_costs_one_request(hub_server: HubServer) -> None:
     """A branch may have moved: where it is now is asked, and nothing else."""
     hub_server.add("org/two", SHARDED)
     first = load("org/two")
-    hub_server.seen.clear()
+    hub_server.forget()
     assert load("org/two") == first
     assert hub_server.paths() == ["/api/models/org/two/revision/main"]
 
@@ -50,7 +50,7 @@ def test_commit_costs_none(hub_server: HubServer) -> None:
     """A commit does not move."""
     sha = hub_server.add("org/two", SHARDED).sha
     first = load("org/two")
-    hub_server.seen.clear()
+    hub_server.forget()
     again = load(f"org/two@{sha}")
     assert again == replace(first, target=replace(first.target, revision=sha))
     assert hub_server.seen == []
@@ -60,7 +60,7 @@ def test_offline_after_a_look(hub_server: HubServer) -> None:
     """What was inspected once can be inspected offline, by the name of its branch too."""
     hub_server.add("org/two", SHARDED)
     first = load("org/two")
-    hub_server.seen.clear()
+    hub_server.forget()
     assert load("org/two", offline=True) == first
     assert hub_server.seen == []
     with pytest.raises(UnreadableError, match=r"^offline, and org/two is not in the cache"):
@@ -81,11 +81,11 @@ def test_tag_at_a_known_commit(hub_server: HubServer) -> None:
     """Another name of the same commit asks only where it is."""
     hub_server.add("org/one", GATED, revisions=("main", "v1"))
     load("org/one")
-    hub_server.seen.clear()
+    hub_server.forget()
     assert load("org/one@v1").target.revision == "v1"
     # what a tag is at is not known before it is asked: the rest is asked at the same time
     assert "/api/models/org/one/revision/v1" in hub_server.paths()
-    hub_server.seen.clear()
+    hub_server.forget()
     load("org/one@v1")
     assert hub_server.paths() == ["/api/models/org/one/revision/v1"]
 

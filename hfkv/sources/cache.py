@@ -102,6 +102,7 @@ class Cache:
             return
         with suppress(OSError):
             self._write(self._entry(key, sha), _pack(files))
+            _sweep(self._place(key))
         self.point(key, sha)
 
     def point(self, key: Key, sha: str) -> None:
@@ -147,7 +148,6 @@ class Cache:
         # readable by its owner alone: what was read may be private
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.parent.mkdir(parents=True, exist_ok=True)
-        _sweep(path.parent)
         beside = path.with_name(f".{os.getpid()}-{threading.get_ident()}")
         try:
             beside.write_bytes(data)
@@ -194,7 +194,7 @@ def _unpack(raw: bytes) -> ModelFiles | None:
 def _sweep(folder: Path) -> None:
     """Remove what processes that were killed have left half written."""
     before = time.time() - _STALE
-    for path in folder.glob(".*"):
+    for path in folder.rglob(".*"):
         with suppress(OSError):
             if path.stat().st_mtime < before:
                 path.unlink()
