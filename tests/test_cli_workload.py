@@ -68,6 +68,25 @@ def test_a_common_prefix_is_counted_once(capsys: pytest.CaptureFixture[str]) -> 
     assert "shared-prefix" in [warning["code"] for warning in document["warnings"]]
 
 
+@pytest.mark.parametrize(
+    ("engine", "request_tokens"), [("vllm", 6144 + 4 * 1024), ("transformers", 4 * 7168)]
+)
+def test_beams_keep_their_prompt_once_where_the_engine_shares_it(
+    engine: str, request_tokens: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Four beams after 6,144 tokens: under vLLM one prompt and four answers, else four of both."""
+    argv = f"--prompt 6k --output 1k -b 3 --beams 4 -g h100 --overhead 2gib --engine {engine}"
+    document = ask(capsys, argv)
+    cache, fit = document["kv_cache"], document["fit"][0]
+    assert (cache["sequences"], cache["beams"]) == (12, 4)
+    assert cache["bytes"] == fit["kv_bytes_per_gpu"] == 3 * request_tokens * KIB_128
+    usable = fit["kv_pool_bytes_per_gpu"] - (16 * KIB_128 if engine == "vllm" else 0)
+    assert fit["max_sequences"] == 4 * (usable // (request_tokens * KIB_128))
+    text = told(capsys, argv)
+    assert "6,144 + 1,024 tokens × 3 requests of 4 beams" in text
+    assert f"Room for {fit['max_sequences'] // 4} such requests." in text
+
+
 def test_what_is_offloaded_is_in_host_memory(capsys: pytest.CaptureFixture[str]) -> None:
     """A fifth of 16,060,522,496 bytes of weights is 3,212,104,499."""
     argv = "-c 8k -g 24gib --engine vllm --overhead 1gib --offload weights=20% --cpu-kv 4gib -b 20"
@@ -194,6 +213,8 @@ def test_a_long_command_can_still_be_pasted(capsys: pytest.CaptureFixture[str]) 
             "--prompt 6k --output 1k --output 2k",
             "hfkv: error: --output names two lengths: 1024 and 2048\n",
         ),
+        ("--beams 2k", "hfkv: error: Invalid value for '--beams': '2k' is not a whole number from"),
+        ("--beams 2000", "hfkv: error: --beams is from 1 to 1,024\n"),
         ("-o a.json -o b.json", "hfkv: error: --output names two files: a.json and b.json\n"),
         (
             "--prompt 6k -c 8k",

@@ -51,6 +51,7 @@ def workload_of(given: Mapping[str, Any]) -> Workload:
         output=_output_tokens(given),
         shared_prefix=given["shared_prefix"] or 0,
         weights_dtype=given["weights_dtype"],
+        beams=given["beams"],
     )
     resolved(work)
     return work

@@ -69,6 +69,14 @@ def _length_options(section: str) -> Callable[[Function], Function]:
             help="First tokens that all sequences have in common.",
         ),
         option(
+            "--beams",
+            type=_COUNT,
+            default="1",
+            show_default=True,
+            section=section,
+            help="Beams of each sequence; they have its --prompt in common.",
+        ),
+        option(
             "--source-tokens",
             type=_TOKENS,
             section=section,

@@ -100,7 +100,9 @@ def simple_bytes(case: Case, kv: KVReport, balance: Balance) -> int | None:
     total, lengths = kv.simple_formula.bytes, case.workload.seq_lens
     if not total:
         return None
-    one = total * kv.tokens // sum(lengths) if lengths else total // kv.sequences
+    one = total // kv.sequences
+    if lengths:
+        one = total * kv.tokens // (sum(lengths) * kv.beams)
     heads = case.architecture.num_key_value_heads or balance.tp
     layers = max(1, case.architecture.num_hidden_layers or 1)
     stage = -(-layers // balance.pp)
@@ -121,7 +123,7 @@ def _preemption(case: Case, balance: Balance) -> dict[str, int]:
     space = max(0, balance.room - balance.rank.held_back)
     return {
         "preemption_sequences": replace(balance, moves=0).most(case.tokens, balance.rank.steady),
-        "preemption_tokens": space * case.tokens // steady,
+        "preemption_tokens": space * case.tokens * balance.beams // steady,
     }
 
 

@@ -55,7 +55,7 @@ class Balance:
     that was asked for. `least_room` and `most_room` are what the range of the overhead
     makes of the room. `prefix` tokens are the same in all sequences, and up to `moves`
     bytes of the cache may be in host memory, but not those of the last sequence where the
-    engine `pages`.
+    engine `pages`. With `beams` the rank answers for a request of so many sequences.
     """
 
     tp: int
@@ -75,6 +75,7 @@ class Balance:
     most_room: int
     overhead_low: int
     overhead_high: int
+    beams: int = 1
 
     @property
     def room(self) -> int:
@@ -99,8 +100,8 @@ class Balance:
 
     def holds(self, tokens: int, sequences: int) -> bool:
         """Tell whether so many sequences of so many tokens find room."""
-        one = self.rank.reserved(tokens)
-        total = sequences * one - (sequences - 1) * self._shared(tokens)
+        one, requests = self.rank.reserved(tokens), -(-sequences // self.beams)
+        total = requests * one - (requests - 1) * self._shared(tokens)
         return total - self._movable(total, one) <= self.room - self.rank.held_back
 
     def most(self, tokens: int, sizes: Callable[[int], int] | None = None) -> int:
@@ -111,7 +112,7 @@ class Balance:
             return 0
         shared = min(one, self._shared(tokens))
         alone = one - shared
-        return (space + self.moves - shared) // alone if alone else UNLIMITED
+        return (space + self.moves - shared) // alone * self.beams if alone else UNLIMITED
 
     def _shared(self, tokens: int) -> int:
         return self.rank.shared(self.prefix, tokens) if self.prefix else 0
@@ -166,12 +167,13 @@ def balance_of(case: Case, rank: Rank | None = None) -> Balance:
         prefix=workload.shared_prefix,
         moves=workload.deployment.host_kv_bytes // (tp * pp),
         pages=engine_named(workload.engine).shares_prefixes,
-        per_sequence=rank.reserved(case.tokens),
+        per_sequence=-(-rank.reserved(case.tokens) // workload.beams),
         needed=_needed(case, rank),
         least_room=left(high),
         most_room=left(low, more=_unseen(case.choice)),
         overhead_low=low,
         overhead_high=high,
+        beams=workload.beams,
     )
 
 
@@ -179,8 +181,8 @@ def _needed(case: Case, rank: Rank) -> int:
     """Return what all asked sequences take; a common prefix is counted once."""
     prefix, lengths = case.workload.shared_prefix, case.workload.seq_lens
     if not lengths:
-        one = rank.reserved(case.tokens)
-        return case.sequences * one - (case.sequences - 1) * rank.shared(prefix, case.tokens)
+        one, requests = rank.reserved(case.tokens), case.sequences // case.workload.beams
+        return requests * one - (requests - 1) * rank.shared(prefix, case.tokens)
     first, *others = sorted(lengths, reverse=True)
     return rank.reserved(first) + sum(rank.reserved(n) - rank.shared(prefix, n) for n in others)
 

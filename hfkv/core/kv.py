@@ -9,7 +9,7 @@ from fractions import Fraction
 from hfkv.core.architecture import Architecture
 from hfkv.core.engines.engine import Engine, PerGpu
 from hfkv.core.precision import Precision
-from hfkv.core.ranks import Sizer, kept_stores, measure, per_rank, sizer_of
+from hfkv.core.ranks import Sizer, common_to_beams, kept_stores, measure, per_rank, sizer_of
 from hfkv.core.simple import SimpleFormula, checked, simple_formula
 from hfkv.core.stores import Fixed, Grows, Role, Store
 from hfkv.core.workload import Workload
@@ -45,7 +45,8 @@ class KVReport:
     `bytes_per_token` is what one more token costs a sequence that is already `tokens` long
     (averaged over a compression ratio); `fixed_bytes_per_sequence` is what a sequence costs
     whatever its length. With `--seq-lens`, `tokens` is the longest and `bytes` the sum.
-    `shared_bytes` of a common prefix are in every sequence's figure and only once in `bytes`.
+    `shared_bytes` of a common prefix are in every sequence's figure and only once in `bytes`;
+    so is the prompt of each `beams` sequences.
     """
 
     tokens: int
@@ -61,6 +62,7 @@ class KVReport:
     simple_formula: SimpleFormula
     per_gpu: PerGpu
     shared_bytes: int = 0
+    beams: int = 1
 
 
 def layer_bytes(
@@ -155,18 +157,19 @@ def size_cache(
     alike = Counter(store for layer in stores for store in layer)
     components = tuple(_component(s, n, sizer, tokens) for s, n in alike.items())
     one = sum(part.bytes for part in components)
-    lengths = workload.seq_lens
-    total = one * workload.sequences
+    lengths, beams = workload.seq_lens, workload.beams
+    requests = len(lengths) or workload.sequences
+    total = one * requests
     if lengths:
         total = sum(n * sizer.size(s, t) for t in lengths for s, n in alike.items())
-    shared = sum(
-        n * sizer.shared_slots(s, min(workload.shared_prefix, tokens)) * sizer.slot_bytes(s)
-        for s, n in alike.items()
+    shared, prompt = (
+        sum(n * sizer.shared_slots(s, kept) * sizer.slot_bytes(s) for s, n in alike.items())
+        for kept in (min(workload.shared_prefix, tokens), common_to_beams(workload, tokens))
     )
-    total -= shared * ((len(lengths) or workload.sequences) - 1)
+    total = total * beams - prompt * (beams - 1) * requests - shared * (requests - 1)
     return KVReport(
         tokens=tokens,
-        sequences=len(lengths) or workload.sequences,
+        sequences=requests * beams,
         dtype=precision.cache.name,
         dtype_source=precision.cache_source,
         engine=engine.name,
@@ -183,8 +186,8 @@ def size_cache(
                 stores,
                 precision.cache,
                 longest=tokens,
-                positions=sum(lengths) or tokens * workload.sequences,
-                shared=shared > 0 and (len(lengths) or workload.sequences) > 1,
+                positions=beams * (sum(lengths) or tokens * workload.sequences),
+                shared=shared * (requests - 1) + prompt * (beams - 1) > 0,
             ),
             total,
         ),
@@ -195,4 +198,5 @@ def size_cache(
             steady_bytes_per_sequence=one,
         ),
         shared_bytes=shared,
+        beams=beams,
     )

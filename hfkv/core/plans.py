@@ -96,7 +96,7 @@ def _plan(case: Case, attention: int | None, tp: int, pp: int) -> Plan | None:
         pipeline_parallel_size=pp,
         weights_bytes_per_gpu=split.weights,
         kv_bytes_per_sequence_per_gpu=split.per_sequence,
-        copied_kv_bytes_per_gpu=max(0, copied),
+        copied_kv_bytes_per_gpu=max(0, copied // split.beams),
         fits=None if fits and split.weights is None else fits,
         short_by_bytes=max(0, -split.headroom),
         max_sequences=split.most(case.tokens),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from hfkv.core.architecture import Architecture
@@ -14,7 +15,16 @@ from hfkv.core.stores import Fixed, Grows, Role, Store
 from hfkv.core.workload import Deployment, Workload
 from hfkv.errors import UnsupportedError
 
-__all__ = ["Sizer", "kept_stores", "measure", "per_rank", "rank_of", "sizer_of"]
+__all__ = [
+    "Sizer",
+    "common_to_beams",
+    "kept_stores",
+    "measure",
+    "of_beams",
+    "per_rank",
+    "rank_of",
+    "sizer_of",
+]
 
 # What a prefix leaves in the cache whatever follows it.
 _PREFIXED = (Role.KV, Role.LATENT, Role.INDEX)
@@ -146,6 +156,34 @@ def rank_of(arch: Architecture, workload: Workload, engine: Engine, precision: P
         reserved=held.bytes,
         steady=held.bytes,
         shared=held.shared,
+    )
+
+
+def common_to_beams(workload: Workload, tokens: int) -> int:
+    """Return the tokens that the beams of a request of `tokens` have in common."""
+    return min(workload.prompt or workload.shared_prefix, tokens) if workload.beams > 1 else 0
+
+
+def of_beams(rank: Rank, workload: Workload) -> Rank:
+    """Return a rank that answers for a whole request: all its beams, their prompt once."""
+    if workload.beams == 1:
+        return rank
+
+    def all_of(size: Callable[[int], int]) -> Callable[[int], int]:
+        def request(tokens: int) -> int:
+            common = common_to_beams(workload, tokens)
+            return workload.beams * size(tokens) - (workload.beams - 1) * rank.shared(
+                common, tokens
+            )
+
+        return request
+
+    return replace(
+        rank,
+        ideal=all_of(rank.ideal),
+        admission=all_of(rank.admission),
+        reserved=all_of(rank.reserved),
+        steady=all_of(rank.steady),
     )
 
 

@@ -17,7 +17,7 @@ from hfkv.core.findings import Facts, find
 from hfkv.core.kv import KVReport, measure, per_rank, size_cache
 from hfkv.core.precision import Precision, choose_precision
 from hfkv.core.quantization import Scheme, read_scheme
-from hfkv.core.ranks import rank_of
+from hfkv.core.ranks import of_beams, rank_of
 from hfkv.core.readings import Confidence, Finding
 from hfkv.core.weights import WeightReport, weigh
 from hfkv.core.what_if import WhatIf, as_if, what_if
@@ -199,7 +199,7 @@ def _fits(facts: Facts, engine: Engine) -> tuple[FitReport, ...]:
     from hfkv.core.speed import speed_ceiling  # noqa: PLC0415
 
     ranks, requantize = _ranks(facts, engine), _requantize(facts)
-    lengths = Counter(work.seq_lens) if work.seq_lens else {kv.tokens: kv.sequences}
+    lengths = Counter(work.seq_lens) if work.seq_lens else {kv.tokens: work.sequences}
 
     def finished(one: FitReport) -> FitReport:
         if one.fits is False:
@@ -229,7 +229,8 @@ def _ranks(facts: Facts, engine: Engine) -> Callable[[Workload], Rank]:
         key = (engine.settings(workload.deployment), workload.kv_dtype)
         if key not in known:
             precision = _precision(facts.architecture, facts.files, engine, facts.scheme, workload)
-            known[key] = rank_of(facts.architecture, workload, engine, precision)
+            one = rank_of(facts.architecture, workload, engine, precision)
+            known[key] = of_beams(one, workload)
         return known[key]
 
     return rank

@@ -88,7 +88,8 @@ def _changes(case: Case, before: Balance) -> Iterator[tuple[str, Balance | None]
         yield change, _weighed(replace(case, tokens=tokens))
     sequences = before.most(case.tokens)
     if sequences >= 1:
-        yield f"--concurrency {sequences}", _weighed(replace(case, sequences=sequences))
+        requests = sequences // before.beams
+        yield f"--concurrency {requests}", _weighed(replace(case, sequences=sequences))
 
 
 def _shorter(work: Workload, tokens: int) -> str | None:

@@ -10,6 +10,7 @@ from hfkv.errors import UsageError
 __all__ = ["Deployment", "GpuChoice", "Workload", "resolved"]
 
 _LONGEST = 2**40  # tokens or sequences
+_MOST_BEAMS = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +69,8 @@ class Workload:
     `kv_dtype` is a format name or `auto`; `source_tokens` is the encoder or image positions
     that cross-attention holds (None: the model's maximum). `prompt` and `output` are the
     two parts of a length and replace `context` with their sum; the first `shared_prefix`
-    tokens of all sequences are the same. `weights_dtype` asks what the weights would take
+    tokens of all sequences are the same. With `beams`, each sequence is a request of so many,
+    which have its prompt in common. `weights_dtype` asks what the weights would take
     in another format (None: they are taken as they are stored).
     """
 
@@ -83,6 +85,7 @@ class Workload:
     output: int | None = None
     shared_prefix: int = 0
     weights_dtype: str | None = None
+    beams: int = 1
 
 
 def resolved(work: Workload) -> Workload:
@@ -112,6 +115,8 @@ def _check(work: Workload) -> None:
         raise UsageError("the concurrency must be a positive number of sequences")
     if work.source_tokens is not None and not 0 <= work.source_tokens <= _LONGEST:
         raise UsageError("--source-tokens must not be negative")
+    if not 0 < work.beams <= _MOST_BEAMS:
+        raise UsageError(f"--beams is from 1 to {_MOST_BEAMS:,}", code="beams")
     if work.shared_prefix < 0:
         raise UsageError("--shared-prefix must not be negative")
     deployment = work.deployment

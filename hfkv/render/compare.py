@@ -95,6 +95,7 @@ def workload_phrase(answer: Comparison) -> str:
     else:
         held = f"{integer(work.context)} tokens × {plural(work.sequences, 'sequence')}"
     dtype = "" if work.kv_dtype == "auto" else work.kv_dtype
+    held += f", {work.beams} beams each" if work.beams > 1 else ""
     weights = "" if work.weights_dtype is None else f"weights in {work.weights_dtype} (estimated)"
     engine = "" if work.engine == "none" else work.engine
     return ", ".join(part for part in (held, dtype, weights, engine) if part)

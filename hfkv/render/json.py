@@ -177,6 +177,7 @@ def kv_cache_document(kv: KVReport) -> dict[str, Any]:
             "why_not": list(simple.why_not),
         },
         "shared_bytes": kv.shared_bytes,
+        "beams": kv.beams,
     }
 
 

@@ -81,10 +81,13 @@ def load_phrase(report: Report, kv: KVReport) -> str:
     if work.seq_lens:
         low, high = integer(min(work.seq_lens)), integer(max(work.seq_lens))
         span = low if low == high else f"{low} to {high}"
-        return f"{plural(len(work.seq_lens), 'sequence')} of {span} tokens"
+        beams = f", {work.beams} beams each" if work.beams > 1 else ""
+        return f"{plural(len(work.seq_lens), 'sequence')} of {span} tokens{beams}"
     tokens = f"{integer(kv.tokens)} tokens"
     if work.prompt is not None and work.output:
         tokens = f"{integer(work.prompt)} + {integer(work.output)} tokens"
+    if kv.beams > 1:
+        return f"{tokens} × {plural(kv.sequences // kv.beams, 'request')} of {kv.beams} beams"
     return f"{tokens} × {plural(kv.sequences, 'sequence')}"
 
 
@@ -232,6 +235,8 @@ def _one_gpu(report: Report, kv: KVReport, fit: FitReport) -> tuple[Verdict, str
     if fit.kv_bytes_per_sequence_per_gpu == 0:
         return Verdict.FITS, f"Fits on {where}, and keeps no cache."
     room = f"Room for {plural(fit.max_sequences, 'such sequence')}"
+    if kv.beams > 1:
+        room = f"Room for {plural(fit.max_sequences // kv.beams, 'such request')}"
     if tight:
         return (
             Verdict.TIGHT,

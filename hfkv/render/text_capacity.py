@@ -58,7 +58,8 @@ def _figures(report: Report, fit: FitReport) -> Table:
     grid.add_row("left for the cache", _pool(fit))
     if fit.kv_bytes_per_sequence_per_gpu:
         grid.add_row("sequences like this", _sequences(fit))
-        grid.add_row("longest single sequence", _longest(report, fit))
+        single = "request" if report.workload.beams > 1 else "sequence"
+        grid.add_row(f"longest single {single}", _longest(report, fit))
         grid.add_row("tokens in all", _tokens(fit))
     if fit.answers is not None:
         for name, text in _engine(report.workload.engine, fit.answers):
