@@ -92,6 +92,7 @@ def inspect(
     sequences: int = 1,
     seq_lens: Sequence[int] = (),
     kv_dtype: str = "auto",
+    weights_dtype: str | None = None,
     engine: str = "none",
     revision: str | None = None,
     token: str | None = None,
@@ -114,6 +115,7 @@ def inspect(
         sequences=sequences,
         seq_lens=seq_lens,
         kv_dtype=kv_dtype,
+        weights_dtype=weights_dtype,
         engine=engine,
     )
     files = load(
@@ -135,6 +137,7 @@ def compare(
     sequences: int = 1,
     seq_lens: Sequence[int] = (),
     kv_dtype: str = "auto",
+    weights_dtype: str | None = None,
     engine: str = "none",
     sort: str | None = None,
     token: str | None = None,
@@ -158,6 +161,7 @@ def compare(
         sequences=sequences,
         seq_lens=seq_lens,
         kv_dtype=kv_dtype,
+        weights_dtype=weights_dtype,
         engine=engine,
     )
     with Shared() as shared:
@@ -173,6 +177,7 @@ def _workload(
     sequences: int,
     seq_lens: Sequence[int],
     kv_dtype: str,
+    weights_dtype: str | None,
     engine: str,
 ) -> Workload:
     from hfkv.core.gpus import parse_gpu  # noqa: PLC0415
@@ -184,6 +189,7 @@ def _workload(
         sequences=sequences,
         seq_lens=tuple(seq_lens),
         kv_dtype=kv_dtype,
+        weights_dtype=weights_dtype,
         engine=engine,
         deployment=Deployment(gpus=tuple(one for text in wanted for one in parse_gpu(text))),
     )

@@ -159,6 +159,8 @@ def test_the_package_answers_as_the_command_does() -> None:
     assert (report.weights.parameters, report.weights.bytes) == (8_030_261_248, 16_060_522_496)
     assert (report.kv.bytes_per_token, report.kv.bytes) == (131_072, 17_179_869_184)
     assert [fit.gpu for fit in report.fit] == ["a100-80"]
+    smaller = hfkv.inspect(str(path), gpu="rtx4090", context=8192, weights_dtype="int4")
+    assert smaller.fit[0].weights_bytes_per_gpu == 5_727_854_592
 
 
 @pytest.mark.usefixtures("model")
