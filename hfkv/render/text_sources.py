@@ -194,7 +194,7 @@ def _value(value: object) -> str:
         return plural(len(value), "key")
     text = value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
     return (
-        f"a list of {len(value)}" if isinstance(value, list) and len(text) > 40 else clean(text, 40)
+        f"a list of {len(value)}" if isinstance(value, list) and len(text) > 16 else clean(text, 40)
     )
 
 
