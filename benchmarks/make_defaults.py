@@ -83,10 +83,8 @@ def _entry(raw: dict[str, Any]) -> dict[str, Any]:
         if key in _PARTS
     }
     pattern = _pattern(raw.get("_effective", {}))
-    for key, value in (("alias", alias), ("parts", parts), ("layer_types", pattern)):
-        if value:
-            entry[key] = value
-    return entry
+    optional = {"alias": alias, "parts": parts, "layer_types": pattern}
+    return entry | {key: value for key, value in optional.items() if value}
 
 
 def main(source: str, target: str) -> None:

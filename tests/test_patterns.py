@@ -128,7 +128,10 @@ def test_a_billion_layers_are_refused_at_once(count: int) -> None:
         ({"layer_types": [1], "num_hidden_layers": 1}, "expected layer type names"),
         ({"hybrid_override_pattern": "M?", "num_hidden_layers": 2}, "unknown layer letter"),
         ({"hybrid_override_pattern": "M", "num_hidden_layers": 2}, "has 1 letters for 2 layers"),
-        ({"attn_type_list": [1], "num_hidden_layers": 2}, "does not say 0 or 1 for each of 2 layers"),
+        (
+            {"attn_type_list": [1], "num_hidden_layers": 2},
+            "does not say 0 or 1 for each of 2 layers",
+        ),
     ],
 )
 def test_nonsense_has_a_sentence(config: dict[str, Any], error: str) -> None:

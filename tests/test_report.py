@@ -284,7 +284,7 @@ def test_integral_floats_are_numbers() -> None:
 
 
 def test_packed_engine_formats_take_the_simple_formula_back() -> None:
-    """vLLM's int4_per_token_head keeps a scale per token and head: 136 bytes a 128-dim pair."""
+    """With a scale per token and head, vLLM takes 136 bytes for a 128-dim pair in int4."""
     wide = files(head_dim=128, num_attention_heads=2, num_key_value_heads=1)
     kv = analyze(wide, Workload(engine="vllm", kv_dtype="int4_per_token_head", context=16)).kv
     assert kv is not None
