@@ -16,7 +16,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 # Each room may use the rooms before it. Rooms on one line do not use each other.
 ORDER = (
-    ("errors",),
+    ("errors", "core.record"),
     ("core.counts", "core.dtypes", "core.stores"),
     ("core.codes", "core.files", "core.readings", "core.workload"),
     ("core.config", "core.gpus", "core.jsontext", "core.templates"),

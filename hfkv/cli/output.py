@@ -6,11 +6,11 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from hfkv.cli.params import source_tokens
+from hfkv.core.record import dataclass
 from hfkv.errors import UsageError
 from hfkv.render.style import Style
 from hfkv.render.units import clean

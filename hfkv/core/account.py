@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from functools import cache, partial
 
@@ -22,6 +22,7 @@ from hfkv.core.dtypes import cache_dtype
 from hfkv.core.files import ModelFiles, Target
 from hfkv.core.fit import FitReport, fit
 from hfkv.core.kv import KVReport
+from hfkv.core.record import dataclass
 from hfkv.core.report import Report
 from hfkv.core.weights import WeightReport
 from hfkv.core.workload import Deployment, Workload

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from hfkv.core.balance import UNLIMITED, Balance, Case, balance_of, largest_context
 from hfkv.core.engines.engine import StartUp
 from hfkv.core.engines.registry import engine_named
 from hfkv.core.kv import KVReport
+from hfkv.core.record import dataclass
 
 __all__ = ["Answers", "ContextRow", "answers_of", "longest_context", "simple_sequences"]
 

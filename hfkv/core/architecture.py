@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from hfkv.core.config import Config, Log, known_model_types
@@ -13,6 +12,7 @@ from hfkv.core.families.family import Family, read_layers
 from hfkv.core.families.registry import family_of
 from hfkv.core.files import ModelFiles
 from hfkv.core.readings import Confidence, Reading
+from hfkv.core.record import dataclass
 from hfkv.core.standing import Standing, class_name, encodes, likeness, standing_of
 from hfkv.core.stores import Fixed, Grows, Layer, LayerKind, Role
 from hfkv.errors import MalformedError, UnsupportedError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
 from hfkv.core.architecture import Architecture
@@ -19,6 +19,7 @@ from hfkv.core.budget import (
 from hfkv.core.engines.engine import Rank
 from hfkv.core.engines.registry import engine_named
 from hfkv.core.parallel import parallel_sizes, weights_per_rank
+from hfkv.core.record import dataclass
 from hfkv.core.workload import GpuChoice, Workload
 from hfkv.errors import UsageError
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
 from hfkv.core.architecture import Architecture
@@ -11,6 +11,7 @@ from hfkv.core.engines.registry import engine_named
 from hfkv.core.kv import KVReport, measure, size_cache
 from hfkv.core.precision import Precision
 from hfkv.core.readings import Confidence
+from hfkv.core.record import dataclass
 from hfkv.core.stores import Grows, Layer, LayerKind, Role
 from hfkv.core.workload import Workload
 from hfkv.errors import UsageError

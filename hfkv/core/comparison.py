@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from hfkv.core.files import ModelFiles
+from hfkv.core.record import dataclass
 from hfkv.core.report import Report, analyze
 from hfkv.core.workload import Workload
 from hfkv.errors import HfkvError, UsageError

@@ -7,8 +7,7 @@ formats carry their scales (q8_0 is 32 in 34). Integers only: no bits-per-weight
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from hfkv.core.record import dataclass
 from hfkv.errors import MalformedError, UsageError
 
 __all__ = [

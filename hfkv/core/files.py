@@ -6,9 +6,10 @@ snapshot file holds. `to_json`/`from_json` are in `snapshots.py`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
+from hfkv.core.record import dataclass
 from hfkv.errors import MalformedError
 
 __all__ = [

@@ -7,7 +7,6 @@ every code means.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hfkv.core.architecture import Architecture
@@ -16,6 +15,7 @@ from hfkv.core.kv import KVReport
 from hfkv.core.precision import ASSUMED, Precision
 from hfkv.core.quantization import Scheme, loadable
 from hfkv.core.readings import Confidence, Finding
+from hfkv.core.record import dataclass
 from hfkv.core.weights import WeightReport
 from hfkv.core.what_if import WhatIf
 from hfkv.core.workload import Workload

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
 from hfkv.core.answers import Answers, answers_of, longest_context, simple_sequences
@@ -16,6 +16,7 @@ from hfkv.core.engines.ollama import context_for
 from hfkv.core.engines.registry import engine_named
 from hfkv.core.kv import KVReport
 from hfkv.core.plans import Plan, plans_of
+from hfkv.core.record import dataclass
 from hfkv.core.speed import SpeedCeiling
 from hfkv.core.ways import Requantize, WayToFit, ways_to_fit
 from hfkv.core.weights import WeightReport

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import functools
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from pkgutil import get_data
 from typing import Any
 
+from hfkv.core.record import dataclass
 from hfkv.core.workload import GpuChoice
 from hfkv.errors import UsageError
 

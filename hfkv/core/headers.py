@@ -12,12 +12,12 @@ from __future__ import annotations
 import json
 import math
 import sys
-from dataclasses import dataclass
 from typing import Any
 
 from hfkv.core.dtypes import SAFETENSORS_BITS
 from hfkv.core.files import HeaderInfo, Problem, TensorGroup
 from hfkv.core.jsontext import depth, gc_paused
+from hfkv.core.record import dataclass
 from hfkv.core.templates import Row, group_rows
 from hfkv.errors import MalformedError
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from fractions import Fraction
 
 from hfkv.core.architecture import Architecture
 from hfkv.core.engines.engine import Engine, PerGpu
 from hfkv.core.precision import Precision
 from hfkv.core.ranks import Sizer, common_to_beams, kept_stores, measure, per_rank, sizer_of
+from hfkv.core.record import dataclass
 from hfkv.core.simple import SimpleFormula, checked, simple_formula
 from hfkv.core.stores import Fixed, Grows, Role, Store
 from hfkv.core.workload import Workload

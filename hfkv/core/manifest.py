@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from hfkv.core.files import IndexInfo, Problem, RepoFile, check_name
 from hfkv.core.headers import Shard
 from hfkv.core.jsontext import parse_object
+from hfkv.core.record import dataclass
 from hfkv.errors import MalformedError
 
 __all__ = [

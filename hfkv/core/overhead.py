@@ -7,13 +7,13 @@ the logs are vLLM's. A person who disagrees with one part can see it by itself.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 
 from hfkv.core.architecture import Architecture
 from hfkv.core.engines.llama_cpp import cells
 from hfkv.core.engines.vllm_options import parse_version
 from hfkv.core.gpus import table
+from hfkv.core.record import dataclass
 from hfkv.core.workload import GpuChoice
 
 __all__ = ["GRAPHS_COUNT_FROM", "EngineStep", "OverheadPart", "estimate_overhead"]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from hfkv.core.config import Config
 from hfkv.core.descend import decoder_part
 from hfkv.core.files import ModelFiles
 from hfkv.core.quantization import Scheme, Stored, unpack
 from hfkv.core.quantization.layouts import split_name
+from hfkv.core.record import dataclass
 from hfkv.core.roles import decoder_layer, mtp_layers, role_of
 
 __all__ = ["Inventory", "Piece", "sum_known", "take_inventory"]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hfkv.core.architecture import Architecture
 from hfkv.core.dtypes import ENGINE_FORMATS, KV_DTYPES, DType, cache_dtype
 from hfkv.core.engines.engine import Engine
 from hfkv.core.files import ModelFiles
+from hfkv.core.record import dataclass
 from hfkv.core.stores import Role, Store
 from hfkv.errors import UsageError
 

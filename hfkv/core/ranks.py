@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from hfkv.core.architecture import Architecture
 from hfkv.core.engines.engine import Engine, PerGpu, Rank, ranks_of
 from hfkv.core.engines.registry import engine_named
 from hfkv.core.engines.stages import pipeline_stages
 from hfkv.core.precision import Precision
+from hfkv.core.record import dataclass
 from hfkv.core.stores import Fixed, Grows, Role, Store
 from hfkv.core.workload import Deployment, Workload
 from hfkv.errors import UnsupportedError

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
+
+from hfkv.core.record import dataclass
 
 __all__ = ["Confidence", "Finding", "Reading"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from hfkv.core.precision import Precision, choose_precision
 from hfkv.core.quantization import Scheme, read_scheme
 from hfkv.core.ranks import of_beams, rank_of
 from hfkv.core.readings import Confidence, Finding
+from hfkv.core.record import dataclass
 from hfkv.core.weights import WeightReport, weigh
 from hfkv.core.what_if import WhatIf, as_if, what_if
 from hfkv.core.workload import Workload, resolved

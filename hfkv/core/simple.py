@@ -7,10 +7,9 @@ models: the reasons follow from the stores.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hfkv.core.architecture import Architecture
 from hfkv.core.dtypes import DType
+from hfkv.core.record import dataclass
 from hfkv.core.stores import Fixed, Grows, Role, Store
 from hfkv.errors import UsageError
 

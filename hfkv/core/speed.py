@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 
 from hfkv.core.architecture import Architecture
@@ -17,6 +16,7 @@ from hfkv.core.engines.registry import engine_named
 from hfkv.core.gpus import table
 from hfkv.core.precision import Precision
 from hfkv.core.ranks import Sizer, sizer_of
+from hfkv.core.record import dataclass
 from hfkv.core.stores import Fixed, Layer, Role, Store
 from hfkv.core.weights import WeightReport
 from hfkv.core.workload import Workload

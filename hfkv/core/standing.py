@@ -8,11 +8,11 @@ was not understood makes it doubtful.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cache
 
 from hfkv.core.config import ALIASES, Config, class_defaults
 from hfkv.core.readings import Confidence
+from hfkv.core.record import dataclass
 
 __all__ = ["Standing", "class_name", "encodes", "likeness", "standing_of"]
 

@@ -6,8 +6,9 @@ that multiplies by tokens.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from hfkv.core.record import dataclass
 
 __all__ = ["Fixed", "Grows", "Layer", "LayerKind", "Role", "Store"]
 

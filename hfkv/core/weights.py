@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from hfkv.core.config import as_count
@@ -12,6 +12,7 @@ from hfkv.core.files import ModelFiles
 from hfkv.core.pieces import Piece, sum_known, take_inventory
 from hfkv.core.quantization import Scheme, read_scheme
 from hfkv.core.quantization.layouts import split_name
+from hfkv.core.record import dataclass
 from hfkv.core.roles import ROLES
 from hfkv.errors import MalformedError
 

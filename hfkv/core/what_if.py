@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from math import prod
 
 from hfkv.core.files import ModelFiles
 from hfkv.core.pieces import Piece, take_inventory
 from hfkv.core.quantization import read_scheme
 from hfkv.core.quantization.layouts import split_name
+from hfkv.core.record import dataclass
 from hfkv.core.weights import RoleTotal, WeightReport
 from hfkv.errors import UsageError
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
+from hfkv.core.record import dataclass
 from hfkv.errors import UsageError
 
 __all__ = ["Deployment", "GpuChoice", "Workload", "resolved"]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 
 from rich.text import Text
+
+from hfkv.core.record import dataclass
 
 __all__ = ["ASCII", "EMPTY", "FREE", "KV", "LEFT", "OVERHEAD", "WEIGHTS", "Part", "bar", "cells"]
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from hfkv import __version__
 from hfkv.core.comparison import Comparison, Row
+from hfkv.core.record import dataclass
 from hfkv.core.report import Report
 from hfkv.errors import HfkvError
 from hfkv.render.csv import COLUMNS, report_rows

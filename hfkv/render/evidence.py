@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from hfkv.core.architecture import Architecture
 from hfkv.core.readings import Reading
+from hfkv.core.record import dataclass
 from hfkv.core.report import Report
 from hfkv.render.phrases import CONFIDENCE, plural
 

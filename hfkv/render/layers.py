@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 
+from hfkv.core.record import dataclass
 from hfkv.core.snapshots import format_ranges
 from hfkv.core.stores import Fixed, Grows, Layer, Role
 from hfkv.render.units import NOTHING, integer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from hfkv.core.record import dataclass
 
 __all__ = ["Style"]
 

@@ -15,12 +15,13 @@ import time
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
 
 from hfkv import __version__
 from hfkv.core.files import ModelFiles
+from hfkv.core.record import dataclass
 from hfkv.core.snapshots import dumps, loads
 from hfkv.errors import HfkvError
 

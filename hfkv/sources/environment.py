@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from hfkv.core.record import dataclass
 from hfkv.errors import UsageError
 
 __all__ = ["Token", "cache_folder", "endpoint", "find_token", "is_offline", "one_request"]

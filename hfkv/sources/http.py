@@ -11,10 +11,11 @@ import random
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple, Self
 
 from hfkv import __version__
+from hfkv.core.record import dataclass
 from hfkv.errors import UnreadableError
 from hfkv.sources.bodies import BadBodyError, read_body
 from hfkv.sources.environment import Token

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
 from hfkv.core.files import RepoFile
 from hfkv.core.jsontext import parse_object
+from hfkv.core.record import dataclass
 from hfkv.errors import MalformedError
 
 __all__ = ["Listing", "parse_listing"]

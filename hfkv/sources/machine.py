@@ -6,10 +6,10 @@ import json
 import shutil
 import subprocess
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from hfkv.core.gpus import find_gpu, metal_limit, usable_memory
+from hfkv.core.record import dataclass
 from hfkv.core.workload import GpuChoice
 from hfkv.errors import UsageError
 

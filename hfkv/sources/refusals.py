@@ -7,8 +7,8 @@ apart.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 
+from hfkv.core.record import dataclass
 from hfkv.errors import HfkvError, MalformedError, UnreadableError, UsageError
 from hfkv.sources.environment import Token
 from hfkv.sources.http import Answer

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 from urllib.parse import quote
 
 from hfkv.core.files import RepoFile
 from hfkv.core.headers import Shard, bytes_needed, parse_shard
 from hfkv.core.jsontext import parse_object
+from hfkv.core.record import dataclass
 from hfkv.errors import MalformedError
 from hfkv.sources.http import Answer, Client
 from hfkv.sources.pool import Pool

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hfkv.core.bundle import parse_bundle
 from hfkv.core.files import RepoFile, check_name
 from hfkv.core.headers import Shard
+from hfkv.core.record import dataclass
 from hfkv.errors import HfkvError
 from hfkv.sources.environment import one_request
 from hfkv.sources.guess import Guess, guess_by_name

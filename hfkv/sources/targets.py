@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from hfkv.core.files import check_name
+from hfkv.core.record import dataclass
 from hfkv.errors import MalformedError, UnreadableError, UsageError
 
 __all__ = ["HubTarget", "LocalTarget", "parse"]

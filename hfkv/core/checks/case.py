@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import NamedTuple
 
 from hfkv.core.files import ModelFiles
 from hfkv.core.readings import Finding
+from hfkv.core.record import dataclass
 from hfkv.core.report import Report
 from hfkv.errors import HfkvError
 

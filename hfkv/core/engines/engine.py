@@ -7,11 +7,11 @@ config.json; what is true of one model type only is looked up by that name in it
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from typing import Protocol
 
 from hfkv.core.architecture import Architecture
 from hfkv.core.dtypes import DType
+from hfkv.core.record import dataclass
 from hfkv.core.stores import Fixed, Layer, Store
 from hfkv.core.workload import Deployment, Workload
 

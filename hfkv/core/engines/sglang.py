@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from hfkv.core.architecture import Architecture
 from hfkv.core.dtypes import DType
 from hfkv.core.engines.engine import Engine, Formats, Rank, entries, ranks_of, text_type
 from hfkv.core.engines.stages import pipeline_stages
+from hfkv.core.record import dataclass
 from hfkv.core.stores import Fixed, Grows, Layer, LayerKind, Role, Store
 from hfkv.core.workload import Workload
 

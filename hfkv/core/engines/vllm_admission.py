@@ -7,7 +7,7 @@ v1/kv_cache_interface.py.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
 from hfkv.core.architecture import Architecture
@@ -18,6 +18,7 @@ from hfkv.core.engines.vllm_groups import Group, form_groups, pool_bytes
 from hfkv.core.engines.vllm_options import VllmOptions
 from hfkv.core.engines.vllm_refusals import refuse
 from hfkv.core.engines.vllm_specs import Demand, Spec, raw_specs
+from hfkv.core.record import dataclass
 from hfkv.core.stores import Role
 
 __all__ = [

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from hfkv.core.gpus import table
+from hfkv.core.record import dataclass
 from hfkv.core.workload import Deployment, GpuChoice
 from hfkv.errors import UsageError
 

@@ -5,13 +5,14 @@ Source: vLLM 0.32 v1/kv_cache_interface.py.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 
 from hfkv.core.architecture import Architecture
 from hfkv.core.engines.engine import Formats, text_type
 from hfkv.core.engines.vllm_options import VllmOptions
 from hfkv.core.engines.vllm_stores import adapt, pack
+from hfkv.core.record import dataclass
 from hfkv.core.stores import Fixed, Grows, Layer, LayerKind, Role, Store
 from hfkv.errors import UsageError
 

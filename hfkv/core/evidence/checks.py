@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import prod
 
 from hfkv.core.architecture import Architecture
 from hfkv.core.evidence.observe import Parts, Seen, Stack
+from hfkv.core.record import dataclass
 from hfkv.core.stores import Fixed, Grows, Layer, LayerKind, Role, Store
 
 __all__ = ["Verdict", "check_layer", "origin"]

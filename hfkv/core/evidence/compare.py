@@ -8,13 +8,13 @@ What leaves no trace in a header (windows, chunks, strides) is listed as silent.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from hfkv.core.architecture import Architecture
 from hfkv.core.evidence.checks import Verdict, check_layer, origin
 from hfkv.core.evidence.observe import Seen, Stack, encoder_depth, observe
 from hfkv.core.files import ModelFiles
 from hfkv.core.readings import Reading
+from hfkv.core.record import dataclass
 from hfkv.core.stores import Grows
 
 __all__ = ["Evidence", "compare"]

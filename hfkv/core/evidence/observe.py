@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hfkv.core.files import ModelFiles
 from hfkv.core.quantization import Stored, read_scheme, unpack
 from hfkv.core.quantization.layouts import split_name
+from hfkv.core.record import dataclass
 from hfkv.core.roles import decoder_layer, mtp_layers, role_of, tower_of
 
 __all__ = ["Seen", "Stack", "encoder_depth", "observe"]

@@ -7,12 +7,13 @@ refused: their state sizes are not in the shapes alone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from hfkv.core.architecture import Architecture
 from hfkv.core.evidence.observe import Parts, Seen, Stack, observe
 from hfkv.core.files import ModelFiles
 from hfkv.core.readings import Confidence, Reading
+from hfkv.core.record import dataclass
 from hfkv.core.stores import Grows, Layer, LayerKind, Role
 
 __all__ = ["FromTensors", "architecture_from_tensors", "layers_from_tensors"]

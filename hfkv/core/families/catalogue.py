@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hfkv.core.config import Config, class_defaults
 from hfkv.core.families.family import Family, read_layers
 from hfkv.core.families.registry import FAMILIES, family_of
+from hfkv.core.record import dataclass
 from hfkv.errors import UnsupportedError
 
 __all__ = ["FamilyEntry", "catalogue"]

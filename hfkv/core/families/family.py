@@ -7,7 +7,7 @@ generic way: names from `patterns`, one kind per name from the table below.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hfkv.core import kinds
 from hfkv.core.config import Config
@@ -23,6 +23,7 @@ from hfkv.core.patterns import (
     layer_count,
     layer_names,
 )
+from hfkv.core.record import dataclass
 from hfkv.core.stores import Layer, LayerKind
 from hfkv.errors import UnsupportedError
 

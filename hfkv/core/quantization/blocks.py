@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from hfkv.core.config import as_count
 from hfkv.core.files import ModelFiles
+from hfkv.core.record import dataclass
 from hfkv.errors import MalformedError
 
 __all__ = ["SIDE_FILES", "Block", "find_blocks", "kind_of"]

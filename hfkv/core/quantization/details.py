@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hfkv.core.quantization.blocks import Block
 from hfkv.core.quantization.parts import Width
+from hfkv.core.record import dataclass
 
 __all__ = ["Details", "read_details"]
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 from hfkv.core.files import TensorGroup
 from hfkv.core.quantization import codebooks, floats, ints
 from hfkv.core.quantization.parts import Parts, Scheme, Stored, Unpacked
+from hfkv.core.record import dataclass
 
 __all__ = ["LAYOUTS", "Layout", "split_name", "unpack"]
 

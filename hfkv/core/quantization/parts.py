@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 
 from hfkv.core.files import TensorGroup
+from hfkv.core.record import dataclass
 
 __all__ = ["Parts", "Scheme", "Stored", "Unpacked", "Width"]
 

@@ -8,7 +8,6 @@ how wide it is does where an engine packs a format its own way: each such packin
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from hfkv.core.architecture import Architecture
@@ -18,6 +17,7 @@ from hfkv.core.engines.registry import engine_named
 from hfkv.core.kv import KVReport
 from hfkv.core.precision import Precision, choose_precision
 from hfkv.core.quantization import read_scheme
+from hfkv.core.record import dataclass
 from hfkv.core.report import Report
 from hfkv.core.stores import Fixed, Role, Store
 from hfkv.errors import UsageError
