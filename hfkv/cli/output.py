@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -78,7 +77,9 @@ class Output:
 
     def style_up_to(self, widest: int = _WIDEST) -> Style:
         """Return what can be shown, of a terminal's columns no more than `widest`."""
-        columns = shutil.get_terminal_size((80, 24)).columns
+        from shutil import get_terminal_size  # noqa: PLC0415  for text only
+
+        columns = get_terminal_size((80, 24)).columns
         return Style(
             width=max(_NARROWEST, min(widest, columns)),
             color=self.color,

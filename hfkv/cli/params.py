@@ -35,26 +35,27 @@ if TYPE_CHECKING:
 else:
     _ParamType = click.ParamType  # generic only since click 8.5
 
-_TOKENS = re.compile(r"([0-9][0-9_]{0,15}(?:\.[0-9]{1,6})?)(k|m)?", re.IGNORECASE)
+# Plain text: few of them are met in one run, and compiling them all takes longer than to meet one.
+_TOKENS = r"(?i)([0-9][0-9_]{0,15}(?:\.[0-9]{1,6})?)(k|m)?"
 _TOKEN_UNITS = {"": 1, "k": 1024, "m": 1024 * 1024}
 _MOST_TOKENS = 10**12
 
 _MOST = 10**9
 
-_SIZE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?) ?(b|[kmgt]i?b)", re.IGNORECASE)
+_SIZE = r"(?i)([0-9]{1,15}(?:\.[0-9]{1,9})?) ?(b|[kmgt]i?b)"
 _SIZE_UNITS = {
     "b": 1,
     **{f"{letter}b": 1000**power for power, letter in enumerate("kmgt", 1)},
     **{f"{letter}ib": 1024**power for power, letter in enumerate("kmgt", 1)},
 }
 
-_PARAMETERS = re.compile(r"([0-9][0-9_]{0,15}(?:\.[0-9]{1,9})?) ?([kmbt]?)", re.IGNORECASE)
+_PARAMETERS = r"(?i)([0-9][0-9_]{0,15}(?:\.[0-9]{1,9})?) ?([kmbt]?)"
 _PARAMETER_UNITS = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "t": 10**12}
 _MOST_PARAMETERS = 10**15
-_WINDOW = re.compile(r"([^:]+)(?::([0-9]{1,5})/([0-9]{1,5}))?")
+_WINDOW = r"([^:]+)(?::([0-9]{1,5})/([0-9]{1,5}))?"
 
-_SHARE = re.compile(r"([0-9]{0,3}(?:\.[0-9]{1,12})?)(%?)")
-_SECONDS = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)s?")
+_SHARE = r"([0-9]{0,3}(?:\.[0-9]{1,12})?)(%?)"
+_SECONDS = r"([0-9]{1,6}(?:\.[0-9]{1,3})?)s?"
 
 
 class Written(_ParamType):
@@ -120,7 +121,7 @@ def lengths(text: str) -> tuple[int, ...]:
 
 
 def _tokens(text: str, *, least: int, also: str = "") -> int:
-    match = _TOKENS.fullmatch(text)
+    match = re.fullmatch(_TOKENS, text)
     if match is None:
         raise ValueError(f"{text!r} is not a number of tokens such as 8192 or 32k{also}")
     exact = Fraction(match[1].replace("_", "")) * _TOKEN_UNITS[(match[2] or "").lower()]
@@ -133,7 +134,7 @@ def _tokens(text: str, *, least: int, also: str = "") -> int:
 
 def size(text: str) -> int:
     """Return the bytes of `2gib` (2^30) or `2gb` (10^9); a unit is needed."""
-    match = _SIZE.fullmatch(text)
+    match = re.fullmatch(_SIZE, text)
     if match is None and text != "0":
         raise ValueError(f"{text!r} is not a size such as 2gib (2^30) or 2gb (10^9)")
     return int(Fraction(match[1]) * _SIZE_UNITS[match[2].lower()]) if match else 0
@@ -141,7 +142,7 @@ def size(text: str) -> int:
 
 def share(text: str) -> Fraction:
     """Return `0.9` or `90%` as an exact fraction above 0 and up to 1."""
-    match = _SHARE.fullmatch(text)
+    match = re.fullmatch(_SHARE, text)
     exact = Fraction(match[1]) / (100 if match[2] else 1) if match and match[1] else Fraction()
     if not 0 < exact <= 1:
         raise ValueError(f"{text!r} is not a share such as 0.9, above 0 and up to 1")
@@ -151,7 +152,7 @@ def share(text: str) -> Fraction:
 def offload(text: str) -> Fraction:
     """Return the share of the weights in `weights=20%`, from none to all of them."""
     what, _, written = text.partition("=")
-    match = _SHARE.fullmatch(written.strip())
+    match = re.fullmatch(_SHARE, written.strip())
     exact = Fraction(match[1]) / (100 if match[2] else 1) if match and match[1] else None
     if what.strip().lower() != "weights" or exact is None or exact > 1:
         raise ValueError(f"{text!r} is not a share of the weights such as weights=20%")
@@ -165,7 +166,7 @@ def counts(text: str) -> tuple[int, ...]:
 
 def parameters(text: str) -> int:
     """Return a number of parameters such as `7b` (7 x 10^9) or `350m`."""
-    match = _PARAMETERS.fullmatch(text)
+    match = re.fullmatch(_PARAMETERS, text)
     units = _PARAMETER_UNITS[match[2].lower()] if match else 0
     exact = Fraction(match[1].replace("_", "")) * units if match else Fraction()
     if not 1 <= exact <= _MOST_PARAMETERS:
@@ -183,7 +184,7 @@ def window(text: str) -> tuple[int, int, int]:
 
     `4096` is a window in every layer, `4096:5/6` in 5 of every 6.
     """
-    match = _WINDOW.fullmatch(text)
+    match = re.fullmatch(_WINDOW, text)
     if match is None:
         raise ValueError(f"{text!r} is not a window such as 4096, or 4096:5/6 for 5 of 6 layers")
     return _tokens(match[1].strip(), least=1), int(match[2] or 1), int(match[3] or 1)
@@ -191,7 +192,7 @@ def window(text: str) -> tuple[int, int, int]:
 
 def seconds(text: str) -> float:
     """Return a time limit above 0."""
-    match = _SECONDS.fullmatch(text)
+    match = re.fullmatch(_SECONDS, text)
     if match is None or float(match[1]) == 0:
         raise ValueError(f"{text!r} is not a number of seconds above 0")
     return float(match[1])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 import threading
 import time
@@ -33,7 +32,9 @@ class Progress:
                 return
             self._next = now + _EVERY
             self._shown = True
-            columns = shutil.get_terminal_size((80, 24)).columns
+            from shutil import get_terminal_size  # noqa: PLC0415  what is quick shows nothing
+
+            columns = get_terminal_size((80, 24)).columns
             line = f"{integer(done)} of {integer(total)}  {clean(what, 200)}"
             sys.stderr.write(f"\r\x1b[2K{line[: columns - 1]}")
             sys.stderr.flush()
