@@ -1,6 +1,6 @@
 """Every fault of a Hub simulator at every place, once and for good: what hfkv makes of it.
 
-    python benchmarks/hub_faults.py --hubsim PATH/hubsim.py [--timeout 3] [--only KIND]
+    python benchmarks/hub_fault_list.py --hubsim PATH/hubsim.py [--timeout 3] [--only KIND]
 
 Writes a Markdown table. A fault is recovered (exit 0) or told in one sentence (exit 3 or 4);
 a traceback, a run beyond its deadline, a token at another host and more bytes of weights than
@@ -136,8 +136,11 @@ def cases(only: str) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
             yield fault, place, "for good", {**settings, **where}
 
 
-def verdict(place: str, code: int, said: str, seconds: float, stats: dict[str, Any]) -> str:
+def verdict(
+    place: str, answer: tuple[int, str, float], timeout: float, stats: dict[str, Any]
+) -> str:
     """Return `recovered`, the sentence, or what hfkv did wrong."""
+    code, said, seconds = answer
     if "Traceback" in said or code not in {0, 3, 4}:
         return f"FAILED: exit {code}: {said.splitlines()[-1] if said else ''}"
     if seconds > timeout + 1:
@@ -165,13 +168,13 @@ def main() -> int:
             hub.reset()
             hub.fault(**settings)
             target = "sim/four-400B" if place == "all headers in one" else "sim/one-1B"
-            code, said, seconds = run(target, arguments.timeout)
-            outcome = verdict(code, said, seconds, arguments.timeout, hub.stats())
+            answer = run(target, arguments.timeout)
+            outcome = verdict(place, answer, arguments.timeout, hub.stats())
             host = hub.endpoint.removeprefix("http://")
             kind = outcome.partition(":")[0]
             outcomes[kind if kind in {"FAILED", "recovered"} else "told"] += 1
             outcome = outcome.replace(host, "HUB")
-            print(f"| {fault} | {place} | {often} | {outcome} | {seconds:.1f} |", flush=True)
+            print(f"| {fault} | {place} | {often} | {outcome} | {answer[2]:.1f} |", flush=True)
     print(f"\n{sum(outcomes.values())} cases: {dict(outcomes)}")
     return 1 if outcomes["FAILED"] else 0
 
