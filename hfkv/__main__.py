@@ -1,7 +1,5 @@
 """`python -m hfkv` is `hfkv`."""
 
-import sys
+from hfkv.cli import script
 
-from hfkv.cli import main
-
-sys.exit(main())
+script()

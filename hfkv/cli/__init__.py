@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
+from typing import NoReturn
 
-__all__ = ["main"]
+__all__ = ["main", "script"]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -17,3 +20,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         sys.stderr.write("hfkv: interrupted\n")
         return 130
+
+
+def script() -> NoReturn:
+    """Run as the command that it is, and leave at once.
+
+    Taking the interpreter apart takes a tenth of a run, and would wait for a server whose
+    answer is of no interest any more; what was written is all there is to save.
+    """
+    code = main()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
