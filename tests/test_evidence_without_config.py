@@ -8,7 +8,7 @@ import pytest
 from witnesses import LLAMA, NAMES, Row, files_of, load, verdict
 
 from hfkv.core.architecture import read_architecture
-from hfkv.core.evidence import layers_from_tensors
+from hfkv.core.evidence.rebuild import layers_from_tensors
 from hfkv.core.readings import Confidence
 from hfkv.core.stores import Grows
 

@@ -6,15 +6,10 @@ from dataclasses import replace
 
 from hfkv.core.architecture import Architecture
 from hfkv.core.evidence.compare import Evidence, compare
-from hfkv.core.evidence.rebuild import (
-    FromTensors,
-    architecture_from_tensors,
-    layers_from_tensors,
-)
 from hfkv.core.files import ModelFiles
 from hfkv.core.readings import Confidence
 
-__all__ = ["Evidence", "FromTensors", "compare", "layers_from_tensors", "witness"]
+__all__ = ["Evidence", "compare", "witness"]
 
 
 def witness(arch: Architecture, files: ModelFiles) -> tuple[Architecture, Evidence]:
@@ -24,6 +19,8 @@ def witness(arch: Architecture, files: ModelFiles) -> tuple[Architecture, Eviden
     it. Only an architecture that could not be read at all gets its layers from the tensors.
     """
     if arch.confidence is Confidence.UNKNOWN:
+        from hfkv.core.evidence.rebuild import architecture_from_tensors  # noqa: PLC0415  rare
+
         return architecture_from_tensors(arch, files), Evidence()
     evidence = compare(arch, files)
     if evidence.disagreements:
