@@ -162,11 +162,16 @@ def checked_path(path: str | None) -> Path | None:
     """Return the path, resolved, before anything is read: a typo must not cost a download."""
     if path is None or path == "-":
         return None
-    resolved = Path(os.path.realpath(path))
-    if resolved.is_dir():
-        raise UsageError("this is a folder", where=path, hint="name a file", code="output")
-    if not resolved.parent.is_dir():
-        raise UsageError("its folder does not exist", where=path, code="output")
+    try:
+        resolved = Path(os.path.realpath(path))
+        if resolved.is_dir():
+            raise UsageError("this is a folder", where=path, hint="name a file", code="output")
+        if not resolved.parent.is_dir():
+            raise UsageError("its folder does not exist", where=path, code="output")
+    except OSError as error:
+        raise UsageError(
+            f"cannot be written: {error.strerror}", where=path, code="output"
+        ) from error
     return resolved
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from errno import EIO, ENOSPC
 from itertools import pairwise
 
 import click
@@ -30,7 +31,11 @@ def run(argv: Sequence[str]) -> int:
         return exit_for_error(error)
     except (Interrupted, click.Abort):
         raise KeyboardInterrupt from None
-    except Exception as error:  # noqa: BLE001  the one place that shows a traceback
+    except Exception as error:
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            raise KeyboardInterrupt from None  # Ctrl-C while Python 3.11 was making a class
+        if isinstance(error, OSError) and error.errno in (ENOSPC, EIO):
+            raise  # stdout is a full disk, or a terminal that is gone: no bug
         import traceback  # noqa: PLC0415  not needed to show --help
 
         traceback.print_exc()
@@ -57,7 +62,10 @@ def _tell(code: str, message: str, hint: str | None, argv: Sequence[str]) -> Non
         from hfkv.cli.output import write_stdout  # noqa: PLC0415
         from hfkv.render.documents import dumps, error_document  # noqa: PLC0415
 
-        write_stdout(dumps(error_document(code, message, hint)))
+        try:
+            write_stdout(dumps(error_document(code, message, hint)))
+        except HfkvError as error:  # the first failure decides the exit code
+            sys.stderr.write(f"hfkv: error: {error.message}\n")
 
 
 def wants_json(argv: Sequence[str]) -> bool:

@@ -337,7 +337,9 @@ def _unknown(
 
 
 def _quietly(part: Config, name: str) -> int | None:
-    """Return a count that is only shown, None when it makes no sense."""
+    """Return a count that is only shown: as the file states it, never a class default."""
+    if part.given(name) is None:
+        return None
     try:
         return part.positive(name)
     except MalformedError:

@@ -251,7 +251,9 @@ class Config:
 
     def need(self, name: str) -> int:
         """Return a field as an int above zero, or raise UnsupportedError naming the key."""
-        value = self.positive(name)
+        value = self.count(name)
+        if value == 0:
+            raise MalformedError("0 is not a size", where=self.where(name))
         if value is None:
             raise UnsupportedError(
                 f"the config does not say {name}",

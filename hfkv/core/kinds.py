@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from hfkv.core.config import Config
 from hfkv.core.stores import Fixed, Grows, Layer, LayerKind, Role, Store
-from hfkv.errors import UnsupportedError
+from hfkv.errors import MalformedError, UnsupportedError
 
 __all__ = [
     "attention",
@@ -57,7 +57,9 @@ def key_value_heads(cfg: Config) -> int:
         return found or 1
     if cfg.raw("multi_query_attention") is False:
         return heads(cfg)
-    found, total = cfg.positive("num_key_value_heads"), heads(cfg)
+    found, total = cfg.count("num_key_value_heads"), heads(cfg)
+    if found == 0:
+        raise MalformedError("0 is not a size", where=cfg.where("num_key_value_heads"))
     if found is None:
         cfg.note("num_key_value_heads", total, "num_attention_heads")
         return total

@@ -50,6 +50,12 @@ def parallel_sizes(
             hint=f"it is a number from 1 to {layers}",
             code="pp",
         )
+    if pp > choice.count:
+        raise UsageError(
+            f"--pp {pp} needs {pp} GPUs, and there is {choice.count} x {choice.slug}",
+            hint=f"--gpu {choice.slug}:{pp}",
+            code="pp",
+        )
     tp = deployment.tensor_parallel_size
     if tp is None:
         tp = choice.count // pp

@@ -191,6 +191,8 @@ def _needed(
 
 def _fits(facts: Facts, engine: Engine) -> tuple[FitReport, ...]:
     arch, weights, kv, work = facts.architecture, facts.weights, facts.kv, facts.workload
+    if any(problem.code == "missing-shard" for problem in facts.files.problems):
+        weights = None  # a part of the weights says nothing about the whole
     if kv is None or not work.deployment.gpus:
         return ()
     if weights is not None and facts.what_if is not None:

@@ -20,6 +20,17 @@ def load_downloaded(wanted: HubTarget, *, config: dict[str, Any] | None = None) 
 
     Layout: `models--org--name/refs/REV` holds a commit, `snapshots/COMMIT/` its files.
     """
+    try:
+        return _load_downloaded(wanted, config)
+    except (OSError, RuntimeError) as error:  # an unreadable folder, a home that is nobody's
+        raise UnreadableError(
+            f"offline, and the cache cannot be read: {getattr(error, 'strerror', None) or error}",
+            hint="see HF_HOME and HF_HUB_CACHE, and who may read there",
+            code="offline",
+        ) from None
+
+
+def _load_downloaded(wanted: HubTarget, config: dict[str, Any] | None) -> ModelFiles:
     cache = cache_folder()
     repo = cache / f"models--{wanted.repo.replace('/', '--')}"
     sha = _commit(repo, wanted.revision)

@@ -76,13 +76,16 @@ def find_token(given: str | None = None) -> Token | None:
     for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
         if os.environ.get(name, "").strip():
             return _token(os.environ[name], name)
-    named = os.environ.get("HF_TOKEN_PATH")
-    path = Path(named).expanduser() if named else _home() / "token"
-    if not path.is_file():
-        return None
-    from huggingface_hub import get_token  # noqa: PLC0415  240 ms, for a stored login only
+    try:
+        named = os.environ.get("HF_TOKEN_PATH")
+        path = Path(named).expanduser() if named else _home() / "token"
+        if not path.is_file():
+            return None
+        from huggingface_hub import get_token  # noqa: PLC0415  240 ms, for a stored login only
 
-    stored = get_token()
+        stored = get_token()
+    except (OSError, RuntimeError, UnicodeDecodeError):
+        return None  # a login that cannot be read is no login: public models need none
     return None if stored is None else _token(stored, str(path))
 
 

@@ -7,6 +7,7 @@ apart.
 from __future__ import annotations
 
 import json
+import re
 
 from hfkv.core.record import dataclass
 from hfkv.errors import HfkvError, MalformedError, UnreadableError, UsageError
@@ -35,6 +36,9 @@ class Asked:
     def page(self) -> str:
         """Return the address of the model's page."""
         return f"{self.endpoint}/{self.repo}"
+
+
+_TOKEN = re.compile(r"hf_\w+|(?<=Bearer )\S+")  # a server may say what it was sent
 
 
 def is_rejected_token(answer: Answer) -> bool:
@@ -82,7 +86,8 @@ def _said(answer: Answer) -> str:
             text = str(json.loads(answer.body).get("error", ""))
         except (ValueError, RecursionError):
             return ""
-    return "".join(char if char.isprintable() else " " for char in text)[:300].strip()
+    printable = "".join(char if char.isprintable() else " " for char in text)
+    return _TOKEN.sub("hf_…", printable)[:300].strip()
 
 
 def _rejected(token: Token) -> HfkvError:

@@ -89,7 +89,7 @@ def _parse_address(address: str, endpoint: str) -> HubTarget:
     home = urlsplit(endpoint)
     if parts.scheme not in {"http", "https"} or host not in {*_HUB_HOSTS, home.netloc.lower()}:
         raise UsageError(
-            f"{address} is not an address at {endpoint}",
+            f"{_without_secrets(address)} is not an address at {endpoint}",
             hint=f"give {_FORMS}; a mirror goes into HF_ENDPOINT",
             code="target",
         )
@@ -101,7 +101,9 @@ def _parse_address(address: str, endpoint: str) -> HubTarget:
 
 def _from_path(steps: list[str], address: str) -> HubTarget:
     if steps[0] in {"datasets", "spaces"}:
-        raise UsageError(f"{address} is not a model", hint=f"give {_FORMS}", code="target")
+        raise UsageError(
+            f"{_without_secrets(address)} is not a model", hint=f"give {_FORMS}", code="target"
+        )
     if steps[0] == "models":
         steps = steps[1:]
     cut = next((i for i, step in enumerate(steps[:3]) if i and step in _PLACES), len(steps[:2]))
@@ -179,3 +181,10 @@ def _wrong(written: str) -> UsageError:
         hint=f"give {_FORMS}",
         code="target",
     )
+
+
+def _without_secrets(address: str) -> str:
+    """Return an address without the name, password and query that may stand in it."""
+    scheme, _, rest = address.partition("://")
+    host, slash, path = rest.partition("/")
+    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path.partition('?')[0]}"

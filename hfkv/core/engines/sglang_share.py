@@ -59,7 +59,8 @@ def mem_fraction_static(
     reserved = 512 + Fraction(3 * max(chunk, 2048), 2) + Fraction(tp * pp * 1024, 8) + graphs
     if memory > 60 * _GIB:
         reserved = max(reserved, Fraction(_LEAST))
-    share = round((memory - reserved) / memory, 3)
+    # SGLang itself goes below zero on small cards and fails; nothing is what is left
+    share = max(Fraction(0), round((memory - reserved) / memory, 3))
     return share * Fraction(95, 100) if towers else share
 
 
