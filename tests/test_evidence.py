@@ -15,8 +15,11 @@ from hfkv.core.architecture import Architecture, read_architecture
 from hfkv.core.evidence import witness
 from hfkv.core.files import ModelFiles
 from hfkv.core.readings import Confidence, Reading
+from hfkv.core.report import analyze
 from hfkv.core.stores import Grows
+from hfkv.core.workload import Workload
 from hfkv.errors import HfkvError
+from hfkv.render.evidence import confidence_phrase
 
 
 def changed(name: str, path: tuple[str, ...], value: Any) -> ModelFiles:
@@ -238,3 +241,15 @@ def test_windows_leave_no_trace_and_the_evidence_says_so() -> None:
     """Gemma-2 is confirmed in everything but its windows."""
     _, evidence = verdict(load("google--gemma-2-9b-it"))
     assert evidence.silent == ("windows leave no trace in the tensors",)
+
+
+def test_what_leaves_no_trace_is_said_beside_the_confirmation() -> None:
+    """Windows and T5's source length are the config's word alone, and the phrase says so."""
+    for name, silent in (
+        ("google--gemma-3-27b-it", "windows leave no trace in the tensors"),
+        ("google-t5--t5-small", "the source length leaves no trace in the tensors"),
+    ):
+        report = analyze(load(name), Workload(context=64))
+        assert report.architecture.confidence is Confidence.CONFIRMED
+        assert silent in report.evidence.silent
+        assert silent in confidence_phrase(report.architecture, report.evidence)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hfkv.core.architecture import Architecture
-from hfkv.core.readings import Reading
+from hfkv.core.evidence.compare import Evidence
+from hfkv.core.readings import Confidence, Reading
 from hfkv.core.record import dataclass
 from hfkv.core.report import Report
 from hfkv.render.phrases import CONFIDENCE, plural
@@ -107,8 +108,11 @@ def _where(agreement: Reading) -> str:
     return tensor if layers is None else f"{tensor} in {plural(layers, 'layer')}"
 
 
-def confidence_phrase(architecture: Architecture) -> str:
-    """Return what the confidence of an architecture means."""
+def confidence_phrase(architecture: Architecture, evidence: Evidence) -> str:
+    """Return what the confidence of an architecture means, and what it does not cover."""
     if architecture.from_tensors:
         return "the layer table is from tensors; no config could be read"
-    return CONFIDENCE[architecture.confidence.name.lower()]
+    phrase = CONFIDENCE[architecture.confidence.name.lower()]
+    if architecture.confidence is Confidence.CONFIRMED and evidence.silent:
+        return f"{phrase}; {', '.join(evidence.silent)}"
+    return phrase

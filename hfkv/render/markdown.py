@@ -55,7 +55,8 @@ def _blocks(report: Report, *, explain: bool, speed: bool) -> Iterator[str]:
         yield "".join(_finding(finding) for finding in report.findings)
     word = report.architecture.confidence.name.lower()
     doubts = "".join(f" {escape(doubt)}." for doubt in report.architecture.doubts)
-    yield f"Confidence: **{word}**, {confidence_phrase(report.architecture)}.{doubts}"
+    phrase = confidence_phrase(report.architecture, report.evidence)
+    yield f"Confidence: **{word}**, {phrase}.{doubts}"
     if explain:
         yield from explained(report)
 

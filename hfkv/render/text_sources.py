@@ -92,9 +92,8 @@ def _origins(report: Report, *, explain: bool) -> Table:
     architecture = report.architecture
     word = architecture.confidence.name.lower()
     grade = Text(word, style=_LADDER_STYLE[word])
-    grid.add_row(
-        "architecture", grade.append(f": {confidence_phrase(architecture)}", style="default")
-    )
+    phrase = confidence_phrase(architecture, report.evidence)
+    grid.add_row("architecture", grade.append(f": {phrase}", style="default"))
     if not explain:
         for line in _beyond_the_file(architecture.readings):
             grid.add_row("", line)

@@ -56,7 +56,7 @@ def compare(arch: Architecture, files: ModelFiles) -> Evidence:
     return Evidence(
         agreements=tuple(_agreements(whole, layered)),
         disagreements=tuple(wrong),
-        silent=tuple(_silent(arch, unseen)),
+        silent=tuple(_silent(arch, unseen, whole)),
         complete=not wrong and not unseen and any(v.tensor for _, v in layered),
     )
 
@@ -157,7 +157,8 @@ def _agreements(whole: list[Verdict], layered: list[tuple[int, Verdict]]) -> Ite
         yield Reading(field=field, value=value, source=f"`{tensor}` in {layers} layer{plural}")
 
 
-def _silent(arch: Architecture, unseen: list[Verdict]) -> Iterator[str]:
+def _silent(arch: Architecture, unseen: list[Verdict], whole: list[Verdict]) -> Iterator[str]:
+    """Say what no tensor shows, right or wrong."""
     for field in dict.fromkeys(verdict.field for verdict in unseen):
         yield f"no tensor was found that tells the {field}"
     stores = [s for layer in arch.layers for s in layer.stores if isinstance(s, Grows)]
@@ -165,3 +166,5 @@ def _silent(arch: Architecture, unseen: list[Verdict]) -> Iterator[str]:
         yield "windows leave no trace in the tensors"
     if any(store.stride > 1 for store in stores):
         yield "strides leave no trace in the tensors"
+    if arch.source_tokens and all(verdict.field != "source positions" for verdict in whole):
+        yield "the source length leaves no trace in the tensors"
