@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from hfkv.cli import main
 from hfkv.core.engines.sglang_share import mem_fraction_static
 from hfkv.core.files import ModelFiles, Problem, Target
 from hfkv.core.gpus import parse_gpu
@@ -65,6 +67,18 @@ def test_missing_shards_leave_the_fit_open() -> None:
     (fit,) = analyze(part, Workload(context=1024, deployment=deployment)).fit
     assert fit.fits is None
     assert fit.weights_bytes_per_gpu is None
+
+
+def test_an_unknown_fit_is_not_called_a_misfit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A lone config has no weights: --fail-if-not-fit fails, for the reason that is true."""
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({"model_type": "llama", **SIZES}), encoding="utf-8")
+    assert main(["inspect", str(path), "-g", "24gib", "--fail-if-not-fit", "--quiet"]) == 1
+    assert capsys.readouterr().err == (
+        "hfkv: error: whether it fits is not known: the whole weights were not read\n"
+    )
 
 
 @pytest.mark.parametrize("key", ["num_hidden_layers", "hidden_size", "num_key_value_heads"])

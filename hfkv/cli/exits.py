@@ -50,5 +50,7 @@ def exit_for_report(report: Report, *, must_fit: bool) -> tuple[Exit, str | None
         why = f": {doubts[0]}" if doubts else ""
         return Exit.UNSIZED, f"the cache of {report.files.target.id} cannot be sized{why}"
     if must_fit and not any(fit.fits for fit in report.fit):
+        if any(fit.fits is None for fit in report.fit):
+            return Exit.FAILED, "whether it fits is not known: the whole weights were not read"
         return Exit.FAILED, "it does not fit on any GPU that was given"
     return Exit.DONE, None
