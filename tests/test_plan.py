@@ -253,8 +253,8 @@ def test_a_model_without_heads_takes_any_size() -> None:
             "h100",
             None,
             2,
-            "tensor parallel size 0 x pipeline parallel size 2 does not use 1 x h100-80",
-            "--tp times --pp is the number of GPUs, for example --gpu h100-80:2",
+            "--pp 2 needs 2 GPUs, and there is 1 x h100-80",
+            "--gpu h100-80:2",
         ),
         (
             "h100",
