@@ -115,12 +115,16 @@ class HubServer:
         kind = type("Six", (ThreadingHTTPServer,), {"address_family": socket.AF_INET6})
         return self._serve("hub", kind, "::1")
 
-    def forget(self) -> None:
-        """Forget the requests, once those that nobody waits for any more have arrived too."""
+    def settle(self) -> None:
+        """Wait until those requests that nobody waits for any more have arrived too."""
         known = -1
         while known != len(self.seen):
             known = len(self.seen)
             time.sleep(0.05)
+
+    def forget(self) -> None:
+        """Forget all requests, also those that are under way."""
+        self.settle()
         self.seen.clear()
 
     def _serve(

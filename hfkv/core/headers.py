@@ -184,7 +184,7 @@ def _rows(tree: Any, where: str) -> tuple[dict[str, str], list[Row]]:
                 raise MalformedError("its header has two __metadata__", where=where)
             metadata = _metadata(value, where)
         else:
-            row = _row(name, value)
+            row = _usual_row(name, value) or _row(name, value)
             if row is None:
                 what = f"tensor {_short(name)} has no proper dtype, shape and data_offsets"
                 raise MalformedError(what, where=where)
@@ -198,6 +198,29 @@ def _metadata(value: Any, where: str) -> dict[str, str]:
     if not isinstance(value, tuple) or not all(isinstance(text, str) for _, text in value):
         raise MalformedError("its __metadata__ does not map strings to strings", where=where)
     return dict(value)
+
+
+def _usual_row(name: str, value: Any) -> Row | None:
+    """Return an entry as every writer spells it, None for any other: a model has 500,000."""
+    try:
+        (key1, dtype), (key2, shape), (key3, (begin, end)) = value
+        if (
+            key1 == "dtype"
+            and key2 == "shape"
+            and key3 == "data_offsets"
+            and type(dtype) is str
+            and type(shape) is list
+            and type(value[2][1]) is list
+            and type(begin) is int
+            and type(end) is int
+        ):
+            for number in shape:
+                if type(number) is not int:
+                    return None
+            return begin, end, name, dtype, tuple(shape)
+    except (TypeError, ValueError):
+        pass
+    return None
 
 
 def _row(name: str, value: Any) -> Row | None:

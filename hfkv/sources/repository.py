@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+import queue
+from collections.abc import Collection, Iterator
+from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote
 
 from hfkv.core.files import RepoFile
-from hfkv.core.headers import Shard, bytes_needed, parse_shard
+from hfkv.core.headers import bytes_needed
 from hfkv.core.jsontext import parse_object
 from hfkv.core.record import dataclass
 from hfkv.errors import MalformedError
@@ -18,7 +20,7 @@ from hfkv.sources.pool import Pool
 from hfkv.sources.reading import MAX_SMALL
 from hfkv.sources.refusals import Asked, no_hub, refusal
 
-__all__ = ["FirstRead", "Repository"]
+__all__ = ["FirstRead", "Header", "Repository"]
 
 _T = TypeVar("_T")
 _MAX_INFO = 64_000_000
@@ -47,6 +49,13 @@ class FirstRead:
     def learn(self, header_bytes: int) -> None:
         """Take a header of that length into account."""
         self._seen.append(header_bytes)
+
+
+class Header(NamedTuple):
+    """The first bytes of a weights file, and the size of all of it where that is known."""
+
+    head: bytes
+    file_size: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,13 +96,19 @@ class Repository:
         next(self.as_done([future]))
         return future.result()
 
-    def as_done(self, futures: Iterable[Future[_T]]) -> Iterator[Future[_T]]:
+    def as_done(self, futures: Collection[Future[_T]]) -> Iterator[Future[_T]]:
         """Yield futures as they are done; raises UnreadableError when time is up."""
-        pending = set(futures)
-        while pending:
+        done: queue.SimpleQueue[Future[_T]] = queue.SimpleQueue()
+        for future in futures:
+            future.add_done_callback(done.put)
+        for _ in futures:
+            yield self._next(done)
+
+    def _next(self, done: queue.SimpleQueue[Future[_T]]) -> Future[_T]:
+        while True:
             # a patient client may have been given more time meanwhile: ask it again
-            done, pending = wait(pending, self.client.left(), return_when=FIRST_COMPLETED)
-            yield from done
+            with suppress(queue.Empty):
+                return done.get(timeout=self.client.left())
 
     def checked(self, answer: Answer, path: str) -> Answer:
         """Return a successful answer; raises the refusal that any other one is."""
@@ -111,13 +126,13 @@ class Repository:
             raise no_hub(answer)
         return parse_object(answer.body, where=path)
 
-    def read_shard(
+    def read_header(
         self, file: RepoFile, revision: str, first: FirstRead, early: Future[Answer] | None
-    ) -> Shard:
-        """Return the header of a weights file in one read, or in two.
+    ) -> Header:
+        """Return the first bytes of a weights file, its whole header at least.
 
-        `early` is an answer that was asked for before the revision was known; it counts
-        only when it is from that commit.
+        They come in one read, or in two. `early` is an answer that was asked for before the
+        revision was known; it counts only when it is from that commit.
         """
         bytes_needed(b"", file.size, where=file.path)  # an empty file needs no request
         answer = None if early is None else self.wait(early)
@@ -132,7 +147,7 @@ class Repository:
         if needed > len(head):
             head += self._rest(file, revision, answer.url, len(head), needed)
         first.learn(needed)
-        return parse_shard(head, file_size=size, path=file.path)
+        return Header(head, size)
 
     def _rest(self, file: RepoFile, revision: str, url: str, start: int, stop: int) -> bytes:
         # from where the first bytes came, without the redirect; its signature may have expired

@@ -8,7 +8,7 @@ from dataclasses import field
 
 from hfkv.core.bundle import parse_bundle
 from hfkv.core.files import RepoFile, check_name
-from hfkv.core.headers import Shard
+from hfkv.core.headers import Shard, parse_shard
 from hfkv.core.record import dataclass
 from hfkv.errors import HfkvError
 from hfkv.sources.environment import one_request
@@ -16,7 +16,7 @@ from hfkv.sources.guess import Guess, guess_by_name
 from hfkv.sources.http import Answer
 from hfkv.sources.listing import Listing
 from hfkv.sources.order import Order
-from hfkv.sources.repository import FirstRead, Repository
+from hfkv.sources.repository import FirstRead, Header, Repository
 
 __all__ = ["INDEX", "Early", "ask_early", "read_shards"]
 
@@ -75,10 +75,13 @@ def read_shards(
         tell(len(names), len(names), "headers")
         return bundle
     asked = _ask_starts(repo, listing, names, early)
-    for done, future in enumerate(repo.as_done(asked), start=1):
-        future.result()  # the first failure ends the run, whatever the others do
-        tell(done, len(asked), "headers")
-    return [future.result() for future in asked]
+    shards: dict[str, Shard] = {}
+    # parsed here alone: threads that compute keep those that wait for the network from it
+    for future in repo.as_done(asked):
+        name, header = asked[future], future.result()
+        shards[name] = parse_shard(header.head, file_size=header.file_size, path=name)
+        tell(len(shards), len(names), "headers")
+    return [shards[name] for name in names]
 
 
 def _from_bundle(
@@ -105,18 +108,18 @@ def _from_bundle(
 
 def _ask_starts(
     repo: Repository, listing: Listing, names: Sequence[str], early: Early
-) -> list[Future[Shard]]:
+) -> dict[Future[Header], str]:
     listed = {file.path: file for file in listing.files}
     first = FirstRead(files=len(names))
     for name in names:
         check_name(name, where=listing.id)
-    return [
+    return {
         repo.pool.submit(
-            repo.read_shard,
+            repo.read_header,
             listed.get(name, RepoFile(path=name)),
             listing.sha,
             first,
             early.starts.get(name),
-        )
+        ): name
         for name in names
-    ]
+    }

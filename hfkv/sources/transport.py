@@ -32,8 +32,7 @@ class Transport:
 
     def __init__(self, connections: int) -> None:
         self._connections = connections
-        self._adapters: dict[str, HTTPAdapter] = {}
-        self._proxies: dict[tuple[str, str | None, int], dict[str, str]] = {}
+        self._adapters: dict[str, _Adapter] = {}
         self._lock = threading.Lock()
 
     def close(self) -> None:
@@ -45,11 +44,12 @@ class Transport:
         """Return the answer with its body unread; raises one of BROKEN."""
         # Below the library's session: that would read bodies of redirects to their end,
         # keep cookies, and send what ~/.netrc holds for the host.
-        return self._adapter(url).send(
-            requests.Request("GET", url, headers=headers).prepare(),
+        adapter = self._adapter(url)
+        return adapter.send(
+            _request(url, headers),
             stream=True,
             timeout=(connect, read),
-            proxies=self._proxies_for(url),
+            proxies=adapter.proxies_for(url),
         )
 
     def warm(self, url: str, *, timeout: float) -> None:
@@ -57,41 +57,78 @@ class Transport:
 
         Nothing is sent and no failure is told: the request itself will meet it.
         """
-        proxies = self._proxies_for(url)
-        if requests.utils.select_proxy(url, proxies):
-            return
+        adapter = self._adapter(url)
         try:
-            pool = self._adapter(url).get_connection_with_tls_context(
-                requests.Request("GET", url).prepare(), verify=True, proxies=proxies
+            pool = adapter.get_connection_with_tls_context(
+                _request(url, {}), verify=True, proxies=adapter.proxies_for(url)
             )
-            assert isinstance(pool, urllib3.HTTPConnectionPool)
             connection = pool._get_conn(timeout=timeout)  # noqa: SLF001  there is no public way
-            if getattr(connection, "sock", None) is None:
+            if getattr(connection, "sock", None) is None and pool.proxy is None:
                 connection.timeout = timeout
                 connection.connect()
             pool._put_conn(connection)  # noqa: SLF001
         except BROKEN:
             return
 
-    def _proxies_for(self, url: str) -> dict[str, str]:
-        # reading the environment anew costs a tenth of a request
+    def _adapter(self, url: str) -> _Adapter:
+        scheme = url.partition(":")[0]
+        with self._lock:
+            if scheme not in self._adapters:
+                kind = _TlsAdapter if scheme == "https" else _Adapter
+                self._adapters[scheme] = kind(self._connections)
+            return self._adapters[scheme]
+
+
+def _request(url: str, headers: dict[str, str]) -> requests.PreparedRequest:
+    # Addresses are quoted already; to prepare a request in the usual way takes as long as to
+    # send it.
+    request = requests.PreparedRequest()
+    request.method, request.url = "GET", url
+    request.headers = requests.structures.CaseInsensitiveDict(headers)
+    return request
+
+
+class _Adapter(HTTPAdapter):
+    """The library's way to a host, found once for each origin; answers as they arrive."""
+
+    def __init__(self, connections: int) -> None:
+        self._proxies: dict[tuple[str, str | None, int], dict[str, str]] = {}
+        self._pools: dict[tuple[str, str | None, int], urllib3.HTTPConnectionPool] = {}
+        super().__init__(pool_connections=_HOSTS, pool_maxsize=connections)
+
+    def proxies_for(self, url: str) -> dict[str, str]:
+        """Return the proxies that the environment names for an address."""
         origin = origin_of(url)
         if origin not in self._proxies:
             self._proxies[origin] = requests.utils.get_environ_proxies(url, no_proxy=None)
         return self._proxies[origin]
 
-    def _adapter(self, url: str) -> HTTPAdapter:
-        scheme = url.partition(":")[0]
-        with self._lock:
-            if scheme not in self._adapters:
-                kind = _SharedTls if scheme == "https" else HTTPAdapter
-                self._adapters[scheme] = kind(
-                    pool_connections=_HOSTS, pool_maxsize=self._connections
-                )
-            return self._adapters[scheme]
+    def get_connection_with_tls_context(
+        self, request: requests.PreparedRequest, *args: Any, **kwargs: Any
+    ) -> urllib3.HTTPConnectionPool:
+        origin = origin_of(str(request.url))
+        if origin not in self._pools:
+            pool = super().get_connection_with_tls_context(request, *args, **kwargs)
+            assert isinstance(pool, urllib3.HTTPConnectionPool)
+            self._pools[origin] = pool
+        return self._pools[origin]
+
+    def request_url(self, request: requests.PreparedRequest, proxies: Any) -> str:
+        return super().request_url(request, proxies) if proxies else _path(str(request.url))
+
+    def build_response(self, req: requests.PreparedRequest, resp: Any) -> Response:
+        response = requests.Response()
+        response.status_code, response.url, response.request = resp.status, str(req.url), req
+        response.headers, response.raw = resp.headers, resp
+        return response
 
 
-class _SharedTls(HTTPAdapter):
+def _path(url: str) -> str:
+    _, slash, path = url.partition("://")[2].partition("/")
+    return slash + path or "/"
+
+
+class _TlsAdapter(_Adapter):
     """Share one TLS context: urllib3 would load the CA file for every connection."""
 
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
@@ -143,7 +180,11 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 def may_pass(error: BaseException) -> bool:
     """Return whether the same request may succeed when it is tried again."""
-    lasting = (ssl.SSLCertVerificationError, requests.exceptions.InvalidURL)
+    lasting = (
+        ssl.SSLCertVerificationError,
+        urllib3.exceptions.LocationParseError,
+        requests.exceptions.InvalidURL,
+    )
     for cause in _causes(error):
         if isinstance(cause, lasting):
             return False

@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 from urllib.parse import urljoin, urlsplit
 
 from hfkv.errors import UnreadableError
@@ -25,12 +26,14 @@ _REDIRECTS = 5
 _RANGE = re.compile(r"bytes (\d{1,19})-(\d{1,19})/(\d{1,19}|\*)", re.ASCII)
 
 
+@lru_cache(64)
 def origin_of(url: str) -> tuple[str, str | None, int]:
     """Return scheme, host and port: what a token belongs to."""
     parts = urlsplit(url)
     return parts.scheme, parts.hostname, parts.port or (443 if parts.scheme == "https" else 80)
 
 
+@lru_cache(64)
 def host_of(url: str) -> str:
     """Return the host, and the port where one is given; never user names or queries."""
     parts = urlsplit(url)
