@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,7 @@ def test_info(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Where, how many, how much."""
     assert main(["cache", "info", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    on_disk = [p for p in kept.rglob("*") if p.is_file() and p.parent.name != "refs"]
+    on_disk = [path for path in kept.rglob("*") if re.fullmatch("[0-9a-f]{40}", path.name)]
     assert told == {
         "schema": "hfkv.cache/1",
         "folder": str(kept),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -20,6 +21,7 @@ from hfkv.core.files import ModelFiles, Problem, Target
 from hfkv.errors import UnreadableError
 from hfkv.sources import load
 from hfkv.sources.cache import Cache, Key, cache_root
+from hfkv.sources.http import Client
 
 SHA = "c" * 40
 KEY = Key(endpoint="https://huggingface.co", repo="org/name", revision="main")
@@ -30,8 +32,7 @@ FILES = ModelFiles(
 
 def entries() -> list[Path]:
     """Return the files of the cache that hold a model."""
-    found = cache_root().rglob("*")
-    return [path for path in found if path.is_file() and path.parent.name != "refs"]
+    return [path for path in cache_root().rglob("*") if re.match("[0-9a-f]{40}", path.name)]
 
 
 # --- what it saves ----------------------------------------------------------------------------
@@ -166,6 +167,64 @@ def test_cache_that_cannot_be_written(
     hub_server.add("org/one", GATED)
     assert load("org/one").config == CONFIG
     assert load("org/one").config == CONFIG
+
+
+# --- connections that are ready ------------------------------------------------------------------
+
+
+def test_cdn_is_called_before_it_is_needed(
+    hub_server: HubServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where weights came from last time, connections are open before the Hub sends us there."""
+    monkeypatch.setenv("HFKV_ONE_REQUEST", "0")
+    hub_server.add("org/first", SHARDED)
+    load("org/first")
+    key = Key(endpoint=hub_server.endpoint, repo="org/other", revision="main")
+    assert Cache(cache_root()).hosts(key) == (hub_server.base("cdn"),)
+    hub_server.settle()
+    called: list[str] = []
+    spares = Client.spares
+    monkeypatch.setattr(
+        Client, "spares", lambda self, url, count: called.append(url) or spares(self, url, count)
+    )
+    hub_server.add("org/second", SHARDED)
+    assert len(load("org/second").headers) == 2
+    assert called == [hub_server.endpoint, hub_server.base("cdn")]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "x", "file:///etc/passwd", "http://a/b", "http://me:pw@h", "http://ä", "\0" * 99]
+)
+def test_only_origins_are_called(tmp_path: Path, text: str) -> None:
+    """A damaged list of hosts is none."""
+    cache = Cache(tmp_path)
+    cache.point_to_hosts(KEY, {"https://cdn.test"})
+    assert cache.hosts(KEY) == ("https://cdn.test",)
+    (path,) = tmp_path.rglob("hosts")
+    path.write_text(text, encoding="utf-8")
+    assert cache.hosts(KEY) == ()
+
+
+def test_spare_connections_are_used(hub_server: HubServer) -> None:
+    """Three connections that were opened ahead serve three requests; a dead host is no failure."""
+    with Client(hub_server.endpoint, token=None, timeout=9, connections=8) as client:
+        for open_one in client.spares(hub_server.endpoint, 3):
+            open_one()
+        before = hub_server.connections
+        assert client.fetch(f"{hub_server.endpoint}/x").status == 404
+        assert hub_server.connections == before
+        for open_one in client.spares("http://127.0.0.1:9", 2):
+            open_one()
+
+
+def test_no_spare_connections_through_a_proxy(
+    hub_server: HubServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A proxy is not bothered with calls that may not be needed."""
+    monkeypatch.setenv("http_proxy", hub_server.endpoint)
+    monkeypatch.setenv("no_proxy", "")
+    with Client("http://hub.test", token=None, timeout=9, connections=8) as client:
+        assert client.spares("http://hub.test", 3) == []
 
 
 # --- what it believes -------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import re
 import threading
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -29,6 +29,8 @@ __all__ = ["Cache", "Key", "Usage", "cache_root"]
 
 _LAYOUT = "v1"
 _SHA = re.compile(r"[0-9a-f]{40}")
+_ORIGIN = re.compile(r"https?://[A-Za-z0-9.:\[\]-]{1,255}")
+_HOSTS = 2
 _MAX_ENTRY = 50_000_000
 _MAX_INFLATED = 200_000_000
 _STALE = 3600.0  # seconds after which what a killed process left half written is removed
@@ -123,13 +125,26 @@ class Cache:
             return None
         return text if _SHA.fullmatch(text) else None
 
+    def hosts(self, key: Key) -> tuple[str, ...]:
+        """Return where the Hub last sent those who read weights."""
+        try:
+            text = self._hosts(key).read_text(encoding="ascii")
+        except (OSError, UnicodeDecodeError):
+            return ()
+        return tuple(line for line in text.split("\n")[:_HOSTS] if _ORIGIN.fullmatch(line))
+
+    def point_to_hosts(self, key: Key, hosts: Collection[str]) -> None:
+        """Remember where the Hub sent those who read weights."""
+        if hosts and set(self.hosts(key)) != set(hosts):
+            with suppress(OSError):
+                self._write(self._hosts(key), "\n".join(sorted(hosts)).encode("ascii", "replace"))
+
+    def _hosts(self, key: Key) -> Path:
+        return self._place(key).with_name("hosts")
+
     def usage(self) -> Usage:
         """Return what the cache holds."""
-        sizes = [
-            size
-            for path, size in _files(self._folder)
-            if path.parent.name != "refs" and not path.name.startswith(".")
-        ]
+        sizes = [size for path, size in _files(self._folder) if _SHA.match(path.name)]
         return Usage(folder=self.root, entries=len(sizes), bytes=sum(sizes))
 
     def clear(self) -> Usage:

@@ -10,7 +10,7 @@ import copy
 import random
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import NamedTuple, Self
 
@@ -102,6 +102,7 @@ class Client:
         self._transport = Transport(connections)
         self._pace = Pace()
         self._closed = threading.Event()
+        self.elsewhere: set[str] = set()  # origins that redirects led to
 
     def __enter__(self) -> Self:
         return self
@@ -127,9 +128,9 @@ class Client:
         client.token = None
         return client
 
-    def warm(self, url: str) -> None:
-        """Open a connection that a later request to the host of `url` finds ready."""
-        self._transport.warm(url, timeout=_CONNECT)
+    def spares(self, url: str, count: int) -> list[Callable[[], None]]:
+        """Return what opens so many connections that later requests to a host find ready."""
+        return self._transport.spares(url, count, timeout=_CONNECT)
 
     def left(self) -> float:
         """Return the seconds left; raises UnreadableError when there are none."""
@@ -224,6 +225,8 @@ class Client:
             except BROKEN as error:
                 raise _BrokenError(host_of(url)) from error
             url = next_hop(url, location, seen)
+            if origin_of(url) != self._origin:
+                self.elsewhere.add("/".join(url.split("/", 3)[:3]))
 
     def _note_limit(self, url: str, headers: Mapping[str, str]) -> None:
         seconds = limit_reached(headers)

@@ -64,7 +64,7 @@ def load_hub(
 def _load(repo: Repository, order: Order, cache: Cache, key: Key) -> ModelFiles:
     kept = cache.latest(key)
     info = repo.pool.submit(repo.ask_info)
-    early = ask_early(repo, order) if kept is None else None
+    early = ask_early(repo, order, cache.hosts(key)) if kept is None else None
     if order.meanwhile is not None:
         order.meanwhile()
     answer = repo.wait(info)
@@ -74,7 +74,8 @@ def _load(repo: Repository, order: Order, cache: Cache, key: Key) -> ModelFiles:
     if kept is None or kept.target.sha != listing.sha:
         kept = cache.find(key, listing.sha)
     if kept is None:
-        files = _read(repo, order, listing, early or ask_early(repo, order))
+        files = _read(repo, order, listing, early or ask_early(repo, order, ()))
+        cache.point_to_hosts(key, repo.client.elsewhere)
         _keep(files, order, cache, key)
     else:
         cache.point(key, listing.sha)

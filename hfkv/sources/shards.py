@@ -34,8 +34,11 @@ class Early:
     bundle: Future[Answer] | None = None
 
 
-def ask_early(repo: Repository, order: Order) -> Early:
-    """Ask for config.json and for whatever may hold the headers, and open connections."""
+def ask_early(repo: Repository, order: Order, hosts: Sequence[str]) -> Early:
+    """Ask for config.json and for whatever may hold the headers, and open connections.
+
+    `hosts` are where the Hub is known to send those who read weights.
+    """
     revision, submit = repo.asked.revision, repo.pool.submit
     config = submit(repo.ask, "config.json", revision) if order.config is None else None
     if order.frugal:
@@ -48,15 +51,17 @@ def ask_early(repo: Repository, order: Order) -> Early:
         starts={name: submit(repo.ask, name, revision, 0, stop)} if guess.one_file else {},
         bundle=submit(repo.ask_bundle, INDEX) if guess.several and _may(repo, order) else None,
     )
-    _warm(repo, guess)
+    _warm(repo, guess, hosts, bundled=early.bundle is not None)
     return early
 
 
-def _warm(repo: Repository, guess: Guess) -> None:
+def _warm(repo: Repository, guess: Guess, hosts: Sequence[str], *, bundled: bool) -> None:
     """Open connections for the requests that the file list will lead to."""
-    count = (_WARM_FEW if guess.one_file else _WARM_MANY) if guess.several else 0
-    for _ in range(count):
-        repo.pool.submit(repo.client.warm, repo.asked.endpoint)
+    several = 0 if bundled else _WARM_FEW if guess.one_file else _WARM_MANY
+    for host in (repo.asked.endpoint, *hosts):
+        count = several or (guess.one_file and host in hosts)
+        for spare in repo.client.spares(host, count):
+            repo.pool.submit(spare)
 
 
 def _may(repo: Repository, order: Order) -> bool:

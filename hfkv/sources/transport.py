@@ -7,7 +7,9 @@ import os
 import socket
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,23 +54,20 @@ class Transport:
             proxies=adapter.proxies_for(url),
         )
 
-    def warm(self, url: str, *, timeout: float) -> None:
-        """Open a connection that a later request to the host of `url` finds ready.
+    def spares(self, url: str, count: int, *, timeout: float) -> list[Callable[[], None]]:
+        """Return what opens so many connections that later requests to a host find ready.
 
         Nothing is sent and no failure is told: the request itself will meet it.
         """
         adapter = self._adapter(url)
-        try:
-            pool = adapter.get_connection_with_tls_context(
-                _request(url, {}), verify=True, proxies=adapter.proxies_for(url)
-            )
-            connection = pool._get_conn(timeout=timeout)  # noqa: SLF001  there is no public way
-            if getattr(connection, "sock", None) is None and pool.proxy is None:
-                connection.timeout = timeout
-                connection.connect()
-            pool._put_conn(connection)  # noqa: SLF001
-        except BROKEN:
-            return
+        pool = adapter.get_connection_with_tls_context(
+            _request(url, {}), verify=True, proxies=adapter.proxies_for(url)
+        )
+        if pool.proxy is not None:
+            return []
+        # all are taken before one is given back, or the next would be the same
+        taken = [pool._get_conn() for _ in range(count)]  # noqa: SLF001  there is no public way
+        return [partial(_open, pool, connection, timeout) for connection in taken]
 
     def _adapter(self, url: str) -> _Adapter:
         scheme = url.partition(":")[0]
@@ -86,6 +85,14 @@ def _request(url: str, headers: dict[str, str]) -> requests.PreparedRequest:
     request.method, request.url = "GET", url
     request.headers = requests.structures.CaseInsensitiveDict(headers)
     return request
+
+
+def _open(pool: urllib3.HTTPConnectionPool, connection: Any, timeout: float) -> None:
+    with suppress(*BROKEN):
+        if getattr(connection, "sock", None) is None:
+            connection.timeout = timeout
+            connection.connect()
+    pool._put_conn(connection)  # noqa: SLF001
 
 
 class _Adapter(HTTPAdapter):
