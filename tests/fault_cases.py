@@ -193,6 +193,7 @@ WEIGHTS = {
     "cdn-refuses": Case(faults=(status("safetensors", 403, side="cdn"),)),
     "header-lie": Case(files=lie(2**63, 1_000_000)),
     "header-long": Case(files=lie(24_000_000, 40_000)),
+    "header-huge": Case(files=lie(30_000_000, 900_000_000)),
     "header-empty": Case(files={**FILES, "model.safetensors": b""}),
     "upload-cut": Case(
         files={**FILES, "model.safetensors": LONG},

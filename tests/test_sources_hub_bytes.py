@@ -162,3 +162,24 @@ def test_listing_without_sizes(hub_server: HubServer) -> None:
     files = load("org/two")
     assert sum(header.data_bytes for header in files.headers) == 136
     assert {file.size for file in files.files} == {None}
+
+
+def test_more_headers_than_any_model_has(
+    hub_server: HubServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Small headers of many files are limited together."""
+    monkeypatch.setattr("hfkv.sources.repository._MAX_HEADERS", 150)
+    hub_server.add("org/two", SHARDED, bundles=False)
+    with pytest.raises(MalformedError, match=r"and 150 of one model$"):
+        load("org/two")
+
+
+def test_more_files_than_any_model_has(hub_server: HubServer) -> None:
+    """A listing of 10,001 weights files leads to no request for any of them."""
+    names = [f"model-{i:05}-of-10001.safetensors" for i in range(1, 10_002)]
+    siblings = [{"rfilename": name, "size": 200} for name in ("config.json", *names)]
+    hub_server.add("org/many-400B", {"config.json": CONFIG}, info={"siblings": siblings})
+    with pytest.raises(MalformedError) as caught:
+        load("org/many-400B")
+    assert caught.value.message == "org/many-400B: 10,001 weights files, and 10,000 are read"
+    assert not any("safetensors" in path for path in hub_server.paths("cdn"))

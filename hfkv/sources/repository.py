@@ -29,6 +29,8 @@ _FEW = 8
 _FIRST_FEW = 32_768  # one round trip under TCP slow start
 _FIRST_MANY = 98_304  # in mixtures of experts, 72 kB of header a file is typical
 _FIRST_MOST = 8_000_000
+_MAX_HEADER = 25_000_000
+_MAX_HEADERS = 250_000_000
 
 
 class FirstRead:
@@ -45,6 +47,16 @@ class FirstRead:
             longest = max(self._seen)
             guess = min(max(_FIRST_FEW, longest + longest // 8), _FIRST_MOST)
         return guess if size is None else min(guess, size)
+
+    def allow(self, header_bytes: int, path: str) -> None:
+        """Refuse a header that no model has: a million tensors take ten seconds and a gigabyte."""
+        if header_bytes > _MAX_HEADER or header_bytes + sum(self._seen) > _MAX_HEADERS:
+            raise MalformedError(
+                f"its header claims {header_bytes:,} bytes; from a Hub, {_MAX_HEADER:,} are read of"
+                f" one file and {_MAX_HEADERS:,} of one model",
+                where=path,
+                hint="huggingface_hub refuses such a header as well; a downloaded file is read",
+            )
 
     def learn(self, header_bytes: int) -> None:
         """Take a header of that length into account."""
@@ -144,6 +156,7 @@ class Repository:
         size = _size(file, answer)
         head = answer.body
         needed = bytes_needed(head, size, where=file.path)
+        first.allow(needed, file.path)
         if needed > len(head):
             head += self._rest(file, revision, answer.url, len(head), needed)
         first.learn(needed)

@@ -10,7 +10,7 @@ from hfkv.core.bundle import parse_bundle
 from hfkv.core.files import RepoFile, check_name
 from hfkv.core.headers import Shard, parse_shard
 from hfkv.core.record import dataclass
-from hfkv.errors import HfkvError
+from hfkv.errors import HfkvError, MalformedError
 from hfkv.sources.environment import one_request
 from hfkv.sources.guess import Guess, guess_by_name
 from hfkv.sources.http import Answer
@@ -21,6 +21,7 @@ from hfkv.sources.repository import FirstRead, Header, Repository
 __all__ = ["INDEX", "Early", "ask_early", "read_shards"]
 
 INDEX = "model.safetensors.index.json"
+_MOST = 10_000
 _FEW = 8  # files whose headers are read by ranges as fast as by anything else
 _WARM_FEW, _WARM_MANY = 4, 16
 
@@ -73,6 +74,10 @@ def read_shards(
     repo: Repository, listing: Listing, names: Sequence[str], early: Early, order: Order
 ) -> list[Shard]:
     """Return the headers of the named files, in their order."""
+    if len(names) > _MOST:
+        raise MalformedError(
+            f"{len(names):,} weights files, and {_MOST:,} are read", where=listing.id
+        )
     tell = order.progress or (lambda _done, _total, _what: None)
     tell(0, len(names), "headers")
     bundle = _from_bundle(repo, listing, names, early, order)
@@ -84,6 +89,7 @@ def read_shards(
     # parsed here alone: threads that compute keep those that wait for the network from it
     for future in repo.as_done(asked):
         name, header = asked[future], future.result()
+        repo.client.left()  # parsing counts too
         shards[name] = parse_shard(header.head, file_size=header.file_size, path=name)
         tell(len(shards), len(names), "headers")
     return [shards[name] for name in names]
