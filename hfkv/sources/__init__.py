@@ -36,7 +36,7 @@ def load(
     `timeout` is the deadline in seconds of all network work together; `config_path` is a
     config.json to use instead of the target's; `deep` compares a repository's index with
     its headers, name by name. `progress` is told (done, total, what); `meanwhile` is called
-    while answers are waited for; `shared` is what several models are read with. Raises
+    in a thread while answers are waited for; `shared` is what several models are read with. Raises
     HfkvError.
     """
     hub = endpoint()

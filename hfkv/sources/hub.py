@@ -66,7 +66,7 @@ def _load(repo: Repository, order: Order, cache: Cache, key: Key) -> ModelFiles:
     info = repo.pool.submit(repo.ask_info)
     early = ask_early(repo, order, cache.hosts(key)) if kept is None else None
     if order.meanwhile is not None:
-        order.meanwhile()
+        repo.pool.submit(order.meanwhile)
     answer = repo.wait(info)
     if is_rejected_token(answer) and repo.asked.token is not None:
         return _load_without_token(repo, order, cache, key, refusal(repo.asked, answer))

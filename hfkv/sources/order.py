@@ -17,7 +17,7 @@ class Order:
     `file` is one weights file instead of the whole model; `config` stands in for its
     config.json; `deep` compares the index with the headers, name by name; `frugal` asks for
     nothing that may turn out not to be needed, which costs a round trip. `progress` is told
-    (done, total, what); `meanwhile` is called while the first answers are waited for.
+    (done, total, what); `meanwhile` is called in a thread of its own while answers are waited for.
     """
 
     file: str | None = None
