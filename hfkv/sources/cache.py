@@ -28,8 +28,8 @@ from hfkv.errors import HfkvError
 __all__ = ["Cache", "Key", "Usage", "cache_root"]
 
 _LAYOUT = "v1"
-_SHA = re.compile(r"[0-9a-f]{40}")
-_ORIGIN = re.compile(r"https?://[A-Za-z0-9.:\[\]-]{1,255}")
+_SHA = r"[0-9a-f]{40}"
+_ORIGIN = r"https?://[A-Za-z0-9.:\[\]-]{1,255}"
 _HOSTS = 2
 _MAX_ENTRY = 50_000_000
 _MAX_INFLATED = 200_000_000
@@ -59,7 +59,7 @@ class Key:
     @property
     def is_commit(self) -> bool:
         """Return whether the revision is a commit, which cannot move."""
-        return _SHA.fullmatch(self.revision) is not None
+        return re.fullmatch(_SHA, self.revision) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +101,7 @@ class Cache:
     def keep(self, key: Key, files: ModelFiles) -> None:
         """Keep what was read at its commit, and that the revision is at that commit."""
         sha = files.target.sha
-        if sha is None or not _SHA.fullmatch(sha):
+        if sha is None or not re.fullmatch(_SHA, sha):
             return
         with suppress(OSError):
             self._write(self._entry(key, sha), _pack(files))
@@ -123,7 +123,7 @@ class Cache:
             text = self._reference(key).read_text(encoding="ascii").strip()
         except (OSError, UnicodeDecodeError):
             return None
-        return text if _SHA.fullmatch(text) else None
+        return text if re.fullmatch(_SHA, text) else None
 
     def hosts(self, key: Key) -> tuple[str, ...]:
         """Return where the Hub last sent those who read weights."""
@@ -131,7 +131,7 @@ class Cache:
             text = self._hosts(key).read_text(encoding="ascii")
         except (OSError, UnicodeDecodeError):
             return ()
-        return tuple(line for line in text.split("\n")[:_HOSTS] if _ORIGIN.fullmatch(line))
+        return tuple(line for line in text.split("\n")[:_HOSTS] if re.fullmatch(_ORIGIN, line))
 
     def point_to_hosts(self, key: Key, hosts: Collection[str]) -> None:
         """Remember where the Hub sent those who read weights."""
@@ -144,7 +144,7 @@ class Cache:
 
     def usage(self) -> Usage:
         """Return what the cache holds."""
-        sizes = [size for path, size in _files(self._folder) if _SHA.match(path.name)]
+        sizes = [size for path, size in _files(self._folder) if re.match(_SHA, path.name)]
         return Usage(folder=self.root, entries=len(sizes), bytes=sum(sizes))
 
     def clear(self) -> Usage:

@@ -15,10 +15,10 @@ __all__ = ["HubTarget", "LocalTarget", "parse"]
 
 _HUB_HOSTS = {"huggingface.co", "www.huggingface.co", "hf.co"}
 _PART = r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?"
-_REPO = re.compile(rf"{_PART}(?:/{_PART})?")
-_WRITTEN = re.compile(r"(?P<repo>[^@:]+)(?:@(?P<revision>[^:]*))?(?::(?P<file>.*))?", re.DOTALL)
+_REPO = rf"{_PART}(?:/{_PART})?"
+_WRITTEN = r"(?s)(?P<repo>[^@:]+)(?:@(?P<revision>[^:]*))?(?::(?P<file>.*))?"
 _LOCAL_ENDS = (".json", ".safetensors", ".gguf")
-_SHARD = re.compile(r"-[0-9]+-of-[0-9]+\.safetensors$")
+_SHARD = r"-[0-9]+-of-[0-9]+\.safetensors$"
 _PLACES = {"tree", "blob", "resolve", "raw", "blame", "commit", "commits"}
 _FORMS = "org/name, org/name@revision, a Hub address, a folder or a file"
 
@@ -59,7 +59,7 @@ def parse(
                 code="target",
             )
         return LocalTarget(path=Path(argument))
-    written = _WRITTEN.fullmatch(argument)
+    written = re.fullmatch(_WRITTEN, argument)
     if _looks_local(argument) or written is None:
         raise UnreadableError(f"no such file or folder: {argument}", code="not-found")
     return _with_revision(
@@ -82,7 +82,7 @@ def _parse_address(address: str, endpoint: str) -> HubTarget:
     except ValueError:
         raise _wrong(address) from None
     if parts.scheme == "hf":
-        written = _WRITTEN.fullmatch(address.removeprefix("hf://").removeprefix("models/"))
+        written = re.fullmatch(_WRITTEN, address.removeprefix("hf://").removeprefix("models/"))
         if written is None:
             raise _wrong(address)
         return _hub(written["repo"].rstrip("/"), written["revision"], written["file"], address)
@@ -113,13 +113,13 @@ def _from_path(steps: list[str], address: str) -> HubTarget:
     length = 3 if rest[:2] == ["refs", "pr"] else 1
     file = "/".join(rest[length:])
     # The page of one shard means the model: nobody wants the size of shard 3 of 4.
-    one_file = file.endswith((".safetensors", ".gguf")) and not _SHARD.search(file)
+    one_file = file.endswith((".safetensors", ".gguf")) and not re.search(_SHARD, file)
     return _hub(repo, "/".join(rest[:length]) or None, file if one_file else None, address)
 
 
 def _hub(repo: str, revision: str | None, file: str | None, written: str) -> HubTarget:
     if (
-        not _REPO.fullmatch(repo)
+        not re.fullmatch(_REPO, repo)
         or len(repo.rpartition("/")[2]) > 96
         or "--" in repo
         or ".." in repo
