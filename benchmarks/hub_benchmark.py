@@ -5,12 +5,14 @@
 
 `--others` is a Python that has hf-mem and huggingface_hub; hf-mem asks huggingface.co only, so
 a copy of it is pointed at the simulator. Contenders take turns, the best of each counts: the
-machine is never quiet, but it is equally unquiet for all.
+machine is never quiet, but it is equally unquiet for all. Ours is a compiled copy, as pip
+makes one.
 """
 
 from __future__ import annotations
 
 import argparse
+import compileall
 import json
 import os
 import shutil
@@ -104,27 +106,35 @@ def ask(endpoint: str, what: str, *, post: bool = False) -> dict[str, Any]:
     return counted
 
 
-def redirected_hf_mem(python: str, endpoint: str, folder: Path) -> Path:
-    """Return a folder with a copy of hf-mem that asks `endpoint`."""
+def redirected_hf_mem(python: str, endpoint: str, folder: Path) -> None:
+    """Put a copy of hf-mem that asks `endpoint` into the folder."""
     where = "import hf_mem; print(hf_mem.__path__[0])"
     done = subprocess.run([python, "-c", where], capture_output=True, text=True, check=True)
     copy = folder / "hf_mem"
     shutil.copytree(done.stdout.strip(), copy, ignore=shutil.ignore_patterns("__pycache__"))
     for path in copy.rglob("*.py"):
         path.write_text(path.read_text().replace("https://huggingface.co", endpoint))
+    compileall.compile_dir(copy, quiet=1)
+
+
+def compiled_copy(folder: Path) -> Path:
+    """Return a folder with a copy of hfkv and its bytecode."""
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "hfkv", folder / "hfkv", ignore=ignored)
+    compileall.compile_dir(folder / "hfkv", quiet=1)
     return folder
 
 
-def contenders(others: str, model: str, endpoint: str, folder: Path) -> dict[str, Contender]:
+def contenders(others: str, model: str, endpoint: str, copies: Path) -> dict[str, Contender]:
     """Return everybody who reads `model`."""
-    base = {"HF_ENDPOINT": endpoint, "HF_HUB_DISABLE_TELEMETRY": "1", "PYTHONPATH": str(ROOT)}
+    base = {"HF_ENDPOINT": endpoint, "HF_HUB_DISABLE_TELEMETRY": "1", "PYTHONPATH": str(copies)}
     api = "from huggingface_hub import HfApi; m = HfApi().{}('{}'); print(len(m.weight_map))"
     ours = (sys.executable, "-c", "from hfkv.cli import script; script()", "inspect", model)
     mem = "from hf_mem.cli import main; main()"
     found = {
         "hf-mem 0.5.6": Contender(
             command=(others, "-c", mem, "--model-id", model),
-            environment={**base, "PYTHONPATH": str(folder)},
+            environment=base,
         ),
         "get_safetensors_metadata": Contender(
             command=(others, "-c", api.format("get_safetensors_metadata", model)),
@@ -141,12 +151,9 @@ def contenders(others: str, model: str, endpoint: str, folder: Path) -> dict[str
         ranges = {**base, "HFKV_ONE_REQUEST": "0"}
         found["hfkv by ranges"] = Contender(command=ours, environment=ranges)
         found["hfkv --json by ranges"] = Contender(command=(*ours, "--json"), environment=ranges)
-    found["hfkv --json, seen before"] = Contender(
-        command=(*ours, "--json"), environment=base, cache=True
-    )
-    sha = ask_sha(endpoint, model)
-    pinned = (*ours[:-1], f"{model}@{sha}", "--json")
-    found["hfkv --json, seen before, at its commit"] = Contender(
+    found["hfkv, seen before"] = Contender(command=ours, environment=base, cache=True)
+    pinned = (*ours[:-1], f"{model}@{ask_sha(endpoint, model)}")
+    found["hfkv, seen before, at its commit"] = Contender(
         command=pinned, environment=base, cache=True
     )
     found["python -c 'import click, rich'"] = Contender(
@@ -168,6 +175,7 @@ def run(contender: Contender, endpoint: str, cache: Path) -> Result:
         environment = {
             **os.environ,
             "HF_HOME": empty,
+            "PYTHONDONTWRITEBYTECODE": "",
             "HFKV_CACHE": str(cache) if contender.cache else f"{empty}/hfkv",
             **contender.environment,
         }
@@ -246,15 +254,15 @@ def goals(results: Mapping[str, Mapping[str, Result]], headers: Mapping[str, int
                 ours.wall / near["get_safetensors_metadata"].wall,
                 0.5,
             ),
-            ("seen before: requests", near["hfkv --json, seen before"].requests, 1),
+            ("seen before: requests", near["hfkv, seen before"].requests, 1),
             (
                 "at its commit: requests",
-                near["hfkv --json, seen before, at its commit"].requests,
+                near["hfkv, seen before, at its commit"].requests,
                 0,
             ),
             (
                 "at its commit: CPU / 'import click, rich'",
-                near["hfkv --json, seen before, at its commit"].cpu
+                near["hfkv, seen before, at its commit"].cpu
                 / near["python -c 'import click, rich'"].cpu,
                 2.5,
             ),
@@ -289,10 +297,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         with simulator(arguments.hubsim, folder / "repos", arguments.rtt_ms) as endpoint:
-            copy = redirected_hf_mem(arguments.others, endpoint, folder)
+            copies = compiled_copy(folder)
+            redirected_hf_mem(arguments.others, endpoint, copies)
             for model in SHARDS:
                 if arguments.only in model:
-                    field = contenders(arguments.others, model, endpoint, copy)
+                    field = contenders(arguments.others, model, endpoint, copies)
                     results[model] = race(field, endpoint, arguments.repeat, folder / "cache")
                     print(table(model, results[model]), flush=True)
             headers = {model: header_bytes(folder / "repos", model) for model in SHARDS}

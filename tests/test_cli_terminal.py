@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from hfkv.cli import main
+from hfkv.cli.group import group
 from hfkv.cli.progress import Progress
 from hfkv.core.files import ModelFiles, Target
 
@@ -84,6 +86,20 @@ def test_json_is_utf8_whatever_the_terminal_speaks(tmp_path: Path) -> None:
         env={**os.environ, "PYTHONIOENCODING": "ascii"},
     )
     assert "名前" in done.stdout.decode("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("stated", "widest"), [("60", 60), ("50", 50), ("0", 80), ("²3", 80), ("wide", 80), ("", 80)]
+)
+def test_columns_are_what_the_environment_says_or_80(
+    stated: str, widest: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sentence is wrapped where the columns end; what is no number is not listened to."""
+    monkeypatch.setenv("COLUMNS", stated)
+    result = CliRunner().invoke(group, ["gpus", "a100-80"], prog_name="hfkv")
+    assert result.exit_code == 0, result.output
+    longest = max(map(len, result.stdout.splitlines()))
+    assert widest - 20 < longest <= widest
 
 
 def test_progress_is_shown_late_and_leaves_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:

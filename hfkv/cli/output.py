@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from hfkv.render.units import clean
 __all__ = ["Chatter", "Output", "checked_path", "note", "problem", "told_apart", "write_stdout"]
 
 _NARROWEST, _WIDEST = 40, 200
+_USUAL = 80
 _PROSE = 140  # columns beyond which sentences are no longer read with ease
 
 
@@ -77,11 +79,8 @@ class Output:
 
     def style_up_to(self, widest: int = _WIDEST) -> Style:
         """Return what can be shown, of a terminal's columns no more than `widest`."""
-        from shutil import get_terminal_size  # noqa: PLC0415  for text only
-
-        columns = get_terminal_size((80, 24)).columns
         return Style(
-            width=max(_NARROWEST, min(widest, columns)),
+            width=max(_NARROWEST, min(widest, _terminal_columns())),
             color=self.color,
             unicode=self.path is not None or _is_utf8(sys.stdout.encoding),
         )
@@ -147,6 +146,16 @@ def _forget_stdout() -> None:
     nothing = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, sys.stdout.fileno())
     os.close(nothing)
+
+
+def _terminal_columns() -> int:
+    """Return how wide stdout is, 80 where nobody says; `shutil` takes 2 ms to say the same."""
+    stated = os.environ.get("COLUMNS", "")
+    if stated.isascii() and stated.isdecimal() and int(stated[:9]):
+        return int(stated[:9])
+    with suppress(OSError, ValueError):
+        return os.get_terminal_size(sys.stdout.fileno()).columns or _USUAL
+    return _USUAL
 
 
 def _terminal_has_color() -> bool:

@@ -29,6 +29,9 @@ _MARKS = {
 _BLANKS = re.compile(r"(?: |\x1b\[[0-9;]*m)+$")
 
 
+_HEIGHT = 25  # limits nothing that is shown; with no height rich asks $COLUMNS once more
+
+
 def section(title: str, blocks: Iterable[RenderableType]) -> Iterator[RenderableType]:
     """Yield the title and its indented blocks, nothing at all where there are none."""
     shown = list(blocks)
@@ -57,6 +60,7 @@ def draw(blocks: Iterator[RenderableType], style: Style) -> str:
     console = Console(
         file=out,
         width=style.width,
+        height=_HEIGHT,
         force_terminal=style.color,
         no_color=not style.color,
         color_system="standard" if style.color else None,
