@@ -9,6 +9,7 @@ from hfkv.core.descend import decoder_part
 from hfkv.core.dtypes import config_dtype
 from hfkv.core.families.encoder_decoder import CROSSING, add_cross, source_positions
 from hfkv.core.families.family import Family, read_layers
+from hfkv.core.families.irregular import PROMPT_KEPT
 from hfkv.core.families.registry import family_of
 from hfkv.core.files import ModelFiles
 from hfkv.core.readings import Confidence, Reading
@@ -181,7 +182,8 @@ def _stated_type(root: Config) -> str | None:
 
 
 def _stated_window(text: Config) -> int | None:
-    value = text.given("sliding_window")
+    own = text.model_type in PROMPT_KEPT  # its class has a window that files leave out
+    value = text.raw("sliding_window") if own else text.given("sliding_window")
     return value if isinstance(value, int) and value > 0 else None
 
 

@@ -19,6 +19,7 @@ EXPLAINED: dict[str, str] = {
     "encoder-only": "The model keeps nothing between tokens: it has no cache.",
     "engine-layout": "The engine keeps more or less than the model needs.",
     "window-unused": "The config names a window that is switched off.",
+    "prompt-kept": "The window is over generated tokens only; all are counted as prompt.",
     "window-beyond-context": "The window is at least as long as the context and limits nothing.",
     "head-dim": "head_dim is stated and is not hidden_size / num_attention_heads.",
     "float32-checkpoint": "The weights are float32; engines load them as 16 bit.",

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from hfkv.core.architecture import Architecture
+from hfkv.core.families.irregular import PROMPT_KEPT
 from hfkv.core.files import ModelFiles
 from hfkv.core.kv import KVReport
 from hfkv.core.precision import ASSUMED, Precision
@@ -83,7 +84,13 @@ def _windows(facts: Facts) -> Iterator[Finding]:
     if kv is None or window is None:
         return
     windowed = [s for layer in arch.layers if (s := layer.attention) and s.window]
-    if not windowed:
+    if arch.text_model_type in PROMPT_KEPT:
+        yield Finding(
+            code="prompt-kept",
+            message=f"the window of {window:,} tokens is over generated ones only: every token is "
+            "counted as prompt, which is the most that is kept",
+        )
+    elif not windowed:
         yield Finding(
             code="window-unused",
             message=f"sliding_window is {window:,} and switched off: every token is kept",

@@ -34,6 +34,14 @@ __all__ = [
 FLOAT32 = "float32"
 # Classes whose num_kv_heads is written and ignored under multi_query.
 _MULTI_QUERY = ("falcon", "gpt_bigcode", "RefinedWeb", "RefinedWebModel")
+# Classes that set head_dim to hidden_size / num_attention_heads, whatever the file says, and
+# have no other widths. Source: transformers 5.24, configuration files of these types.
+_DERIVED_HEAD_DIM = frozenset(
+    """
+    blt_global_transformer blt_local_decoder blt_local_encoder cohere2 cohere_compass_text
+    deepseek_ocr2_text recurrent_gemma unlimited_ocr_text
+    """.split()  # noqa: SIM905 - a column of words reads better than a list of strings
+)
 
 
 def heads(cfg: Config) -> int:
@@ -74,8 +82,11 @@ def key_value_heads(cfg: Config) -> int:
 
 
 def head_dim(cfg: Config) -> int:
-    """Return the key width of one head: stated, else hidden_size / num_attention_heads."""
-    found = cfg.positive("head_dim")
+    """Return the key width of one head: stated, else hidden_size / num_attention_heads.
+
+    What the file states is passed over where the class overwrites it.
+    """
+    found = None if _derives_head_dim(cfg) else cfg.positive("head_dim")
     if found is not None:
         return found
     hidden, count = cfg.need("hidden_size"), heads(cfg)
@@ -91,6 +102,10 @@ def head_dim(cfg: Config) -> int:
     return found
 
 
+def _derives_head_dim(cfg: Config) -> bool:
+    return cfg.model_type in _DERIVED_HEAD_DIM
+
+
 def window(cfg: Config) -> int | None:
     """Return the sliding window in tokens (this one included), or None when it is off."""
     if cfg.flag("use_sliding_window") is False or cfg.raw("sliding_window") == -1:
@@ -100,13 +115,14 @@ def window(cfg: Config) -> int | None:
 
 def attention(cfg: Config, *, limit: int | None = None, chunked: bool = False) -> Layer:
     """Return ordinary or latent self-attention, over everything or over a window."""
-    if cfg.positive("kv_lora_rank"):
+    derived = _derives_head_dim(cfg)
+    if not derived and cfg.positive("kv_lora_rank"):
         return latent(cfg, limit=limit)
     dim = head_dim(cfg)
     store = Grows(
         heads=key_value_heads(cfg),
         key=dim,
-        value=cfg.positive("v_head_dim") or dim,
+        value=dim if derived else cfg.positive("v_head_dim") or dim,
         window=limit,
         chunked=chunked,
     )

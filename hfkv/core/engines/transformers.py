@@ -16,6 +16,8 @@ __all__ = ["TRANSFORMERS"]
 
 # Attention is local or sparse, and the cache is plain.
 _KEEPS_EVERYTHING = frozenset({"gpt_neo", "led", "big_bird", "doge"})
+# `XLNetModel.cache_mem` cuts after it adds: the window is kept whole.
+_KEEPS_WHOLE_WINDOW = frozenset({"xlnet"})
 # `modeling_recurrent_gemma.py` rolls K-1 columns; every other class keeps K.
 _KEEPS_ONE_COLUMN_LESS = frozenset({"recurrent_gemma"})
 # The largest ratio whose compressor overlaps blocks (CSA).
@@ -36,7 +38,7 @@ def _text_type(arch: Architecture) -> str:
 
 def _grows(arch: Architecture, layer: Layer, store: Grows) -> tuple[Store, ...]:
     name = _text_type(arch)
-    if store.window is not None:
+    if store.window is not None and name not in _KEEPS_WHOLE_WINDOW:
         if name in _KEEPS_EVERYTHING:
             return (replace(store, window=None),)
         store = _windowed(store, store.window)

@@ -46,7 +46,8 @@ def _store(
     arch: Architecture, layer: Layer, store: Store, parts: Parts, stack: Stack
 ) -> Iterator[Verdict]:
     if isinstance(store, Fixed):
-        yield from _fixed(layer, store, parts, stack)
+        if store.role is not Role.CONV or store.columns is not None:
+            yield from _fixed(layer, store, parts, stack)  # the others are no causal conv1d
     elif store.role is Role.KV:
         yield from _key_value(arch, layer, store, parts, stack)
     elif store.role is Role.LATENT:

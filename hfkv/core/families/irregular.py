@@ -9,7 +9,10 @@ from hfkv.core.patterns import NONE, layer_count, layer_names
 from hfkv.core.stores import Fixed, Grows, Layer, LayerKind, Role
 from hfkv.errors import MalformedError, UnsupportedError
 
-__all__ = ["IRREGULAR"]
+__all__ = ["IRREGULAR", "PROMPT_KEPT"]
+
+# Their window slides over what is generated; the prompt is kept whole.
+PROMPT_KEPT = frozenset({"unlimited_ocr_text"})
 
 _HF = "transformers 5.24, {}"
 
@@ -112,10 +115,17 @@ def _jetmoe(cfg: Config, _name: str) -> Layer:
 
 
 def _xlnet(cfg: Config) -> tuple[Layer, ...]:
-    """XLNet keeps hidden states of past segments (`mems`), not keys and values."""
-    store = Grows(key=cfg.need("hidden_size"))
-    layer = Layer(kind=LayerKind.FULL, stores=(store,), heads=kinds.heads(cfg))
-    return (layer,) * layer_count(cfg)
+    """XLNet keeps hidden states of the last `mem_len` tokens (`mems`), not keys and values.
+
+    No length, or 0, keeps all of them; `use_mems_eval` false keeps none.
+    Source: transformers 5.24 modeling_xlnet.py, XLNetModel.cache_mem.
+    """
+    if cfg.flag("use_mems_eval") is False:
+        return (kinds.nothing(),) * layer_count(cfg)
+    limit = cfg.positive("mem_len")
+    store = Grows(key=cfg.need("hidden_size"), window=limit)
+    kind = LayerKind.FULL if limit is None else LayerKind.SLIDING
+    return (Layer(kind=kind, stores=(store,), heads=kinds.heads(cfg)),) * layer_count(cfg)
 
 
 def _reformer(cfg: Config) -> tuple[Layer, ...]:
@@ -229,7 +239,7 @@ IRREGULAR: tuple[Family, ...] = (
     ),
     Family(
         name="unlimited_ocr",
-        model_types=("unlimited_ocr_text",),
+        model_types=tuple(PROMPT_KEPT),
         source=_HF.format("modeling_unlimited_ocr.py"),
         whole=_unlimited_ocr,
     ),

@@ -8,7 +8,7 @@ from hfkv.core import kinds
 from hfkv.core.config import Config
 from hfkv.core.families.family import Family, generic_layer, indexed
 from hfkv.core.patterns import FULL, INDEXED, LINEAR, SLIDING, class_pattern, layer_count
-from hfkv.core.stores import Grows, Layer, LayerKind, Role
+from hfkv.core.stores import Fixed, Grows, Layer, LayerKind, Role
 from hfkv.errors import UnsupportedError
 
 __all__ = ["LATENT"]
@@ -191,15 +191,36 @@ def _bailing_hybrid(cfg: Config, name: str) -> Layer:
 def _qwen4(cfg: Config, name: str) -> Layer:
     """Qwen4-exp: grouped-query attention with index keys of `indexer_head_dim`.
 
-    Released files call these layers full_attention.
+    Released files call these layers full_attention, later ones hybrid_indexed where they have
+    per-layer embeddings too.
     """
-    if name not in (INDEXED, FULL):
-        return generic_layer(cfg, name)
+    extra = _per_layer_embedding(cfg)
+    if name not in (INDEXED, FULL, "hybrid_indexed"):
+        base = generic_layer(cfg, name)
+        return Layer(kind=base.kind, stores=(*base.stores, *extra), heads=base.heads)
     base = kinds.attention(cfg)
     width = cfg.positive("indexer_head_dim") or kinds.head_dim(cfg)
     heads = cfg.positive("indexer_kv_heads") or 1
     index = kinds.index_store(cfg, width=heads * width)
-    return Layer(kind=base.kind, stores=(*base.stores, index), heads=base.heads)
+    return Layer(kind=base.kind, stores=(*base.stores, index, *extra), heads=base.heads)
+
+
+def _per_layer_embedding(cfg: Config) -> tuple[Fixed, ...]:
+    """Return what Qwen4-exp's n-gram embeddings keep in the layers of `ple_layer_ids` (from 1).
+
+    A convolution of kernel K over all residual streams, dilated by the n-gram size N, needs
+    (K-1) N columns; the embedding itself needs the last N-1 token ids.
+    Source: transformers 5.24 modeling_qwen4_exp.py, Qwen4ExpPLELayer, Qwen4ExpNGramEmbedding.
+    """
+    if (cfg.layer or 0) + 1 not in (cfg.counts("ple_layer_ids") or ()):
+        return ()
+    size = cfg.positive("ngram_size") or 3
+    columns = ((cfg.positive("ple_conv_kernel_size") or 4) - 1) * size
+    channels = (cfg.positive("hc_count") or 4) * cfg.need("hidden_size")
+    return (
+        Fixed(elements=channels * columns, role=Role.CONV),
+        Fixed(elements=size - 1, role=Role.CONV, dtype="int64"),
+    )
 
 
 def _minimax_m3(cfg: Config, name: str) -> Layer:
