@@ -107,7 +107,7 @@ def test_choice_by_name(case: str) -> None:
         ([*series(3), "model-mtp.safetensors"], True),
         (series(3)[:2], True),
         (["a.safetensors", "b.safetensors"], True),
-        ([], False),
+        (["sub/model.safetensors"], True),
     ],
 )
 def test_when_the_index_is_needed(names: list[str], expected: bool) -> None:

@@ -52,6 +52,19 @@ def test_index_is_not_read_where_names_tell(hub_server: HubServer) -> None:
         load("org/two", deep=True)
 
 
+def test_files_in_subfolders_that_the_index_names(hub_server: HubServer) -> None:
+    """Names alone would say that there are no weights: the index is asked."""
+    nested = {SHARDS[0]: f"sub/{SHARDS[0]}", SHARDS[1]: f"sub/{SHARDS[1]}"}
+    index = {**INDEX, "weight_map": {t: nested[f] for t, f in INDEX["weight_map"].items()}}  # type: ignore[attr-defined]
+    files = {nested.get(name, name): content for name, content in SHARDED.items()}
+    hub_server.add(
+        "org/two", {**files, "model.safetensors.index.json": index, "sub/x.safetensors": ONE}
+    )
+    found = load("org/two")
+    assert found.weight_files == tuple(nested.values())
+    assert (codes(found), sum(group.count for group in found.tensors)) == ([], 3)
+
+
 def test_index_that_disagrees(hub_server: HubServer) -> None:
     """A wrong total, a missing file and a tensor in no file are told, and do not stop it."""
     index = {

@@ -23,6 +23,32 @@ def test_missing_shard(tmp_path: Path) -> None:
     assert codes(files) == ["missing-shard"]
 
 
+def test_files_in_subfolders_that_the_index_names(tmp_path: Path) -> None:
+    """They are part of the model; what the index does not name is not; one may be missing."""
+    folder = checkpoint(tmp_path / "m", 3)
+    whole = load(str(folder))
+    index = folder / "model.safetensors.index.json"
+    named = json.loads(index.read_text(encoding="utf-8"))
+    (folder / "sub" / "deep").mkdir(parents=True)
+    moved = {
+        "model-00001-of-00003.safetensors": "sub/model-00001-of-00003.safetensors",
+        "model-00002-of-00003.safetensors": "sub/deep/second.safetensors",
+    }
+    for old, new in moved.items():
+        (folder / old).rename(folder / new)
+    named["weight_map"] = {
+        tensor: moved.get(file, file) for tensor, file in named["weight_map"].items()
+    }
+    index.write_text(json.dumps(named), encoding="utf-8")
+    (folder / "sub" / "other.safetensors").write_bytes(b"not read")
+    files = load(str(folder))
+    assert codes(files) == []
+    assert files.weight_files == ("model-00003-of-00003.safetensors", *sorted(moved.values()))
+    assert files.tensors == whole.tensors
+    (folder / moved["model-00001-of-00003.safetensors"]).unlink()
+    assert codes(load(str(folder))) == ["missing-shard"]
+
+
 def test_empty_folder(tmp_path: Path) -> None:
     """A folder without files is no model."""
     with pytest.raises(UnreadableError) as caught:

@@ -2,7 +2,8 @@
 
 The index decides; without one a complete `name-i-of-n` series; else `model.safetensors`; else
 the only safetensors file. Never counted: other formats of the same weights (`consolidated*`,
-`original/`, `model.fp16.safetensors`), adapters, training state, anything in a subfolder.
+`original/`, `model.fp16.safetensors`), adapters, training state, anything in a subfolder that
+the index does not name.
 """
 
 from __future__ import annotations
@@ -94,7 +95,8 @@ def needs_index(files: Sequence[RepoFile]) -> bool:
     """Return whether the names alone leave open which files belong to the model."""
     candidates = _candidates(files)
     chosen = _choose_by_name(candidates)
-    return bool(chosen.problems) or candidates != list(chosen.weight_files)
+    # no candidate at all: an index may name files in subfolders
+    return not candidates or bool(chosen.problems) or candidates != list(chosen.weight_files)
 
 
 def choose(files: Sequence[RepoFile], index: Index | None = None) -> Manifest:

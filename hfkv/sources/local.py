@@ -67,6 +67,7 @@ def load_folder(
     if config is None and "config.json" in names:
         config = _object(folder, "config.json")
     index = _read_index(folder, files)
+    files += _in_subfolders(folder, index)
     manifest = choose(files, index)
     return assemble(
         target=target,
@@ -86,15 +87,22 @@ def _list(folder: Path) -> list[RepoFile]:
         entries = sorted(folder.iterdir())
     except OSError as error:
         raise UnreadableError(reason(error), where=str(folder)) from None
-    return [_entry(path) for path in entries if not path.is_dir()]
+    return [_entry(path, path.name) for path in entries if not path.is_dir()]
 
 
-def _entry(path: Path) -> RepoFile:
+def _in_subfolders(folder: Path, index: Index | None) -> list[RepoFile]:
+    """Return the files that an index names below the folder: only they are part of the model."""
+    names = sorted(index.info.files) if index else ()
+    nested = [(folder / name, name) for name in names if "/" in name]
+    return [_entry(path, name) for path, name in nested if path.is_symlink() or path.is_file()]
+
+
+def _entry(path: Path, name: str) -> RepoFile:
     try:
         size = path.stat().st_size
     except OSError:
         size = None  # a dead link: reported when the file is needed
-    return RepoFile(path=path.name, size=size)
+    return RepoFile(path=name, size=size)
 
 
 def _object(folder: Path, name: str) -> dict[str, Any]:
