@@ -1,6 +1,6 @@
 """Size a list of models with Dask, on a laptop or on a cluster: one row a model.
 
-    pip install "dask[bag]"
+    pip install dask
     HF_ENDPOINT=http://127.0.0.1:8080 python examples/dask_map.py models.txt rows/*.jsonl
 
 Reading is the only part that touches the network, and `analyze` is pure: what goes between

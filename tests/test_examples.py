@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from types import ModuleType
 
+import dask
 import pytest
 from hub_models import GATED, ONE
 from hub_server import HubServer, weights
@@ -51,7 +52,6 @@ def test_a_partition(example: ModuleType) -> None:
 
 def test_with_dask(example: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All of it, in partitions of two, with the scheduler of a laptop."""
-    dask = pytest.importorskip("dask")
     monkeypatch.setattr(example, "A_PARTITION", 2)
     listed = tmp_path / "models.txt"
     listed.write_text("org/none\norg/a\norg/gated\n")
