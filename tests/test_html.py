@@ -6,7 +6,6 @@ import base64
 import hashlib
 import json
 import re
-import time
 from dataclasses import replace
 from functools import cache
 from html.parser import HTMLParser
@@ -248,14 +247,3 @@ def test_scripts_and_styles_stay_readable() -> None:
     assert len(own) >= 9
     for place in own:
         assert place.read_text(encoding="utf-8").count("\n") <= 350, place.name
-
-
-def test_a_page_takes_less_than_a_tenth_of_a_second() -> None:
-    """Computing time of the third page, when everything is loaded."""
-    report = report_of("Qwen--Qwen3-Next-80B-A3B-Instruct", "h100-80:4", "rtx4090")
-    spent = []
-    for _ in range(3):
-        began = time.process_time()
-        page_of(report)
-        spent.append(time.process_time() - began)
-    assert min(spent) < 0.1

@@ -125,3 +125,15 @@ def test_pickled(protocol: int) -> None:
         problems=(Problem(code="c", message="m"),),
     )
     assert pickle.loads(pickle.dumps(files, protocol)) == files  # noqa: S301  our own
+
+
+def test_a_copy_with_other_values_is_that_of_the_standard_module() -> None:
+    """Fields that are not compared are copied too; a name that is no field is refused."""
+    sample = define(fast.dataclass, kw_only=True)(number=3, note="a", secret="b")
+    copied, same = fast.replace(sample, text="y"), replace(sample, text="y")
+    assert [getattr(copied, f.name) for f in fields(copied)] == [
+        getattr(same, f.name) for f in fields(same)
+    ]
+    assert sample.text == "x"
+    with pytest.raises(TypeError, match="Sample has no 'wrong'"):
+        fast.replace(sample, wrong=1)

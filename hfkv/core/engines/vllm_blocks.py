@@ -7,12 +7,12 @@ _align_hybrid_block_size) and the kernel block sizes of v1/attention/backends.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 from hfkv.core.architecture import Architecture
 from hfkv.core.engines.engine import Formats, text_type
 from hfkv.core.engines.vllm_options import VllmOptions
 from hfkv.core.engines.vllm_specs import FULL_KINDS, Kind, Spec
+from hfkv.core.record import replace
 from hfkv.errors import UsageError
 
 __all__ = ["sized", "token_block"]

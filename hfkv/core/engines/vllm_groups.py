@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import groupby
 
 from hfkv.core.engines.vllm_specs import FULL_KINDS, Demand, Kind, Spec
-from hfkv.core.record import dataclass
+from hfkv.core.record import dataclass, replace
 from hfkv.errors import UnsupportedError
 
 __all__ = ["Group", "form_groups", "pool_bytes"]

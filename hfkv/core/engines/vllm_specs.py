@@ -5,14 +5,14 @@ Source: vLLM 0.32 v1/kv_cache_interface.py.
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from dataclasses import field
 from enum import StrEnum
 
 from hfkv.core.architecture import Architecture
 from hfkv.core.engines.engine import Formats, text_type
 from hfkv.core.engines.vllm_options import VllmOptions
 from hfkv.core.engines.vllm_stores import adapt, pack
-from hfkv.core.record import dataclass
+from hfkv.core.record import dataclass, replace
 from hfkv.core.stores import Fixed, Grows, Layer, LayerKind, Role, Store
 from hfkv.errors import UsageError
 
@@ -145,18 +145,30 @@ def raw_specs(arch: Architecture, formats: Formats, options: VllmOptions) -> tup
 
     Raises UsageError where the ranks cannot share the heads.
     """
+    alike: dict[tuple[LayerKind, tuple[Store, ...]], list[Spec]] = {}
     found: list[Spec] = []
     for index, layer in enumerate(served_layers(arch, options)):
-        stores = pack(layer, adapt(arch, index, layer), formats.cache)
-        found += [
-            _attention(index, store, formats, options)
-            for store in stores
-            if isinstance(store, Grows)
-        ]
-        states = tuple(store for store in stores if isinstance(store, Fixed))
-        if states:
-            found.append(_state(index, layer, states, formats, options))
+        kept = adapt(arch, index, layer)
+        same = alike.get((layer.kind, kept))
+        if same is None:
+            alike[layer.kind, kept] = same = _layer_specs(index, layer, kept, formats, options)
+            found += same
+        else:
+            found += [replace(spec, layer=index) for spec in same]
     return tuple(found)
+
+
+def _layer_specs(
+    index: int, layer: Layer, kept: tuple[Store, ...], formats: Formats, options: VllmOptions
+) -> list[Spec]:
+    stores = pack(layer, kept, formats.cache)
+    found = [
+        _attention(index, store, formats, options) for store in stores if isinstance(store, Grows)
+    ]
+    states = tuple(store for store in stores if isinstance(store, Fixed))
+    if states:
+        found.append(_state(index, layer, states, formats, options))
+    return found
 
 
 def _attention(index: int, store: Grows, formats: Formats, options: VllmOptions) -> Spec:

@@ -7,11 +7,10 @@ own, so their rows are counted in bytes (`int8`).
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from hfkv.core.architecture import Architecture
 from hfkv.core.dtypes import DType
 from hfkv.core.engines.engine import text_type
+from hfkv.core.record import replace
 from hfkv.core.stores import Fixed, Grows, Layer, LayerKind, Role, Store
 from hfkv.errors import UnsupportedError, UsageError
 
