@@ -10,15 +10,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
+    from hfkv.api.ask import (
+        CompareOptions,
+        InspectOptions,
+        WorkloadOptions,
+        analyze,
+        compare,
+        inspect,
+        workload,
+    )
+    from hfkv.api.reports import Comparison, Report, Row
+    from hfkv.api.schemas import json_schema
     from hfkv.core.architecture import Architecture
-    from hfkv.core.comparison import Comparison
     from hfkv.core.files import ModelFiles
     from hfkv.core.fit import FitReport
     from hfkv.core.kv import KVReport
     from hfkv.core.readings import Confidence, Finding
-    from hfkv.core.report import Report, analyze
     from hfkv.core.weights import WeightReport
     from hfkv.core.workload import Deployment, GpuChoice, Workload
     from hfkv.errors import (
@@ -36,6 +43,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Architecture",
+    "CompareOptions",
     "Comparison",
     "Confidence",
     "Deployment",
@@ -43,31 +51,45 @@ __all__ = [
     "FitReport",
     "GpuChoice",
     "HfkvError",
+    "InspectOptions",
     "KVReport",
     "MalformedError",
     "ModelFiles",
     "Report",
+    "Row",
     "UnreadableError",
     "UnsupportedError",
     "UsageError",
     "WeightReport",
     "Workload",
+    "WorkloadOptions",
     "analyze",
     "compare",
     "inspect",
+    "json_schema",
     "load",
     "load_many",
     "save_snapshot",
+    "workload",
 ]
 
 _HOMES = {
+    "hfkv.api.ask": (
+        "CompareOptions",
+        "InspectOptions",
+        "WorkloadOptions",
+        "analyze",
+        "compare",
+        "inspect",
+        "workload",
+    ),
+    "hfkv.api.reports": ("Comparison", "Report", "Row"),
+    "hfkv.api.schemas": ("json_schema",),
     "hfkv.core.architecture": ("Architecture",),
-    "hfkv.core.comparison": ("Comparison",),
     "hfkv.core.files": ("ModelFiles",),
     "hfkv.core.fit": ("FitReport",),
     "hfkv.core.kv": ("KVReport",),
     "hfkv.core.readings": ("Confidence", "Finding"),
-    "hfkv.core.report": ("Report", "analyze"),
     "hfkv.core.weights": ("WeightReport",),
     "hfkv.core.workload": ("Deployment", "GpuChoice", "Workload"),
     "hfkv.errors": (
@@ -84,126 +106,17 @@ _HOMES = {
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 
-def inspect(
-    target: str,
-    *,
-    gpu: str | Sequence[str] = (),
-    context: int | None = None,
-    sequences: int = 1,
-    seq_lens: Sequence[int] = (),
-    kv_dtype: str = "auto",
-    weights_dtype: str | None = None,
-    engine: str = "none",
-    revision: str | None = None,
-    token: str | None = None,
-    offline: bool = False,
-    timeout: float = 60.0,
-    config: str | None = None,
-) -> Report:
-    """Read a model and say what it takes and whether it fits, as `hfkv inspect` does.
+if not TYPE_CHECKING:  # a type checker would take any misspelled name for an object
 
-    `target` and `gpu` are written as on the command line. Raises HfkvError. What is not a
-    keyword here (parallel sizes, utilization, overhead …) is in the `Deployment` of the
-    `Workload` that `analyze` takes.
-    """
-    from hfkv.core.report import analyze  # noqa: PLC0415  nothing is loaded before it is used
-    from hfkv.sources import load  # noqa: PLC0415
+    def __getattr__(name: str) -> object:
+        """Load a public name from the module it lives in."""
+        if name not in _HOME:
+            raise AttributeError(f"module 'hfkv' has no attribute {name!r}")
+        from importlib import import_module  # noqa: PLC0415  not needed to show --help
 
-    work = _workload(
-        gpu=gpu,
-        context=context,
-        sequences=sequences,
-        seq_lens=seq_lens,
-        kv_dtype=kv_dtype,
-        weights_dtype=weights_dtype,
-        engine=engine,
-    )
-    files = load(
-        target,
-        revision=revision,
-        token=token,
-        offline=offline,
-        timeout=timeout,
-        config_path=config,
-    )
-    return analyze(files, work)
-
-
-def compare(
-    targets: Sequence[str],
-    *,
-    gpu: str | Sequence[str] = (),
-    context: int | None = None,
-    sequences: int = 1,
-    seq_lens: Sequence[int] = (),
-    kv_dtype: str = "auto",
-    weights_dtype: str | None = None,
-    engine: str = "none",
-    sort: str | None = None,
-    token: str | None = None,
-    offline: bool = False,
-    timeout: float = 60.0,
-) -> Comparison:
-    """Read several models and answer for each, as `hfkv compare` does.
-
-    A model that cannot be read has an `error` in its row where others have a `report`.
-    """
-    from functools import partial  # noqa: PLC0415  nothing is loaded before it is used
-
-    from hfkv.core.comparison import compare_models  # noqa: PLC0415
-    from hfkv.sources import load  # noqa: PLC0415
-    from hfkv.sources.several import load_several  # noqa: PLC0415
-    from hfkv.sources.shared import Shared  # noqa: PLC0415
-
-    work = _workload(
-        gpu=gpu,
-        context=context,
-        sequences=sequences,
-        seq_lens=seq_lens,
-        kv_dtype=kv_dtype,
-        weights_dtype=weights_dtype,
-        engine=engine,
-    )
-    with Shared() as shared:
-        one = partial(load, token=token, offline=offline, timeout=timeout, shared=shared)
-        outcomes = load_several(targets, one)
-    return compare_models(targets, outcomes, work, sort=sort)
-
-
-def _workload(
-    *,
-    gpu: str | Sequence[str],
-    context: int | None,
-    sequences: int,
-    seq_lens: Sequence[int],
-    kv_dtype: str,
-    weights_dtype: str | None,
-    engine: str,
-) -> Workload:
-    from hfkv.core.gpus import parse_gpu  # noqa: PLC0415
-    from hfkv.core.workload import Deployment, Workload  # noqa: PLC0415
-
-    wanted = (gpu,) if isinstance(gpu, str) else tuple(gpu)
-    return Workload(
-        context=context,
-        sequences=sequences,
-        seq_lens=tuple(seq_lens),
-        kv_dtype=kv_dtype,
-        weights_dtype=weights_dtype,
-        engine=engine,
-        deployment=Deployment(gpus=tuple(one for text in wanted for one in parse_gpu(text))),
-    )
-
-
-def __getattr__(name: str) -> object:
-    """Load a public name from the module it lives in."""
-    if name not in _HOME:
-        raise AttributeError(f"module 'hfkv' has no attribute {name!r}")
-    from importlib import import_module  # noqa: PLC0415  not needed to show --help
-
-    value: object = getattr(import_module(_HOME[name]), name)
-    globals()[name] = value
-    return value
+        value = getattr(import_module(_HOME[name]), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

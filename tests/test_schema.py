@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from collections.abc import Callable, Iterator
 from functools import cache
 from importlib import resources
@@ -13,8 +14,9 @@ from typing import Any
 import pytest
 from hand_made import REPORTS
 from jsonschema import Draft202012Validator
-from referencing import Registry, Resource
 
+from hfkv.api.schemas import SCHEMAS, json_schema
+from hfkv.cli import main
 from hfkv.core.engines.registry import ENGINES
 from hfkv.core.families.catalogue import catalogue
 from hfkv.core.files import ModelFiles
@@ -24,30 +26,20 @@ from hfkv.core.report import analyze
 from hfkv.core.snapshots import loads, to_json
 from hfkv.core.stores import LayerKind
 from hfkv.core.workload import Deployment, Workload
+from hfkv.errors import UsageError
 from hfkv.render.documents import error_document
 from hfkv.render.gpus import gpus_document
 from hfkv.render.json import inspect_document
 
 ROOT = Path(__file__).parent.parent
 MODELS = sorted((ROOT / "fixtures" / "models").glob("*.hfkv.json"))
+LLAMA = str(ROOT / "fixtures" / "models" / "meta-llama--Llama-3.1-8B.hfkv.json")
 GOLDEN = sorted((ROOT / "tests" / "golden").glob("*.json"))
-NAMES = ("check", "compare", "error", "families", "gpus", "inspect", "kv", "snapshot")
-
-
-def _schema(name: str) -> Any:
-    place = resources.files("hfkv").joinpath("schema", f"{name}-1.json")
-    return json.loads(place.read_text(encoding="utf-8"))
-
-
-@cache
-def _registry() -> Registry[Any]:
-    schemas = [_schema(name) for name in NAMES]
-    return Registry().with_resources((s["$id"], Resource.from_contents(s)) for s in schemas)
 
 
 @cache
 def _validator(name: str) -> Draft202012Validator:
-    return Draft202012Validator(_schema(name), registry=_registry())
+    return Draft202012Validator(json_schema(name))
 
 
 def complaints(document: Any) -> list[str]:
@@ -74,10 +66,10 @@ WORKLOADS = {
 }
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", SCHEMAS)
 def test_every_schema_is_a_schema(name: str) -> None:
     """Each file is valid draft 2020-12, named after the documents it describes."""
-    schema = _schema(name)
+    schema = json_schema(name)
     Draft202012Validator.check_schema(schema)
     assert schema["title"] == f"hfkv.{name}/1"
     assert schema["properties"]["schema"] == {"const": f"hfkv.{name}/1"}
@@ -87,7 +79,7 @@ def test_every_schema_is_a_schema(name: str) -> None:
 def test_every_schema_is_in_the_package() -> None:
     """The folder holds these schemas and nothing else."""
     found = {place.name for place in resources.files("hfkv").joinpath("schema").iterdir()}
-    assert found == {f"{name}-1.json" for name in NAMES}
+    assert found == {f"{name}-1.json" for name in SCHEMAS}
 
 
 @pytest.mark.parametrize("workload", WORKLOADS.values(), ids=WORKLOADS)
@@ -148,9 +140,65 @@ def test_the_other_documents_validate() -> None:
         assert complaints(document) == [], document["schema"]
 
 
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_a_schema_is_whole(name: str) -> None:
+    """Nothing that it refers to is outside it, so a validator needs no registry."""
+    text = json.dumps(json_schema(name))
+    for other in re.findall(r'"\$ref": "(urn:hfkv:\w+:1)', text):
+        assert f'"$id": "{other}"' in text
+
+
+def test_a_schema_that_does_not_exist() -> None:
+    """The sentence names those that do."""
+    with pytest.raises(UsageError) as caught:
+        json_schema("scan")
+    assert caught.value.message == "there is no schema 'scan'"
+    assert caught.value.hint == f"known: {', '.join(SCHEMAS)}"
+
+
+def test_a_schema_is_the_callers_own() -> None:
+    """Changing one changes no other."""
+    json_schema("inspect")["properties"].clear()
+    assert json_schema("inspect")["properties"]
+
+
+# One command line a kind of document, and what its answers name themselves.
+SAID = {
+    "inspect": ["inspect", LLAMA, "-g", "a100-80", "-g", "24gib", "--json"],
+    "compare": ["compare", LLAMA, "./none", "--json"],
+    "check": ["check", LLAMA, "-g", "a100-80", "--json"],
+    "kv": ["kv", "--layers", "32", "--kv-heads", "8", "--head-dim", "128", "-c", "4k,8k", "--json"],
+    "gpus": ["gpus", "--json"],
+    "families": ["families", "--json"],
+    "cache": ["cache", "info", "--json"],
+    "error": ["inspect", "./none", "--json"],
+    "snapshot": ["snapshot", LLAMA, "-o", "-"],
+}
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_every_command_says_what_its_schema_promises(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Run as it is, whatever it exits with: each kind of document there is."""
+    main(SAID[name])
+    document = json.loads(capsys.readouterr().out)
+    assert document["schema"] == f"hfkv.{name}/1"
+    assert complaints(document) == []
+
+
+def test_lines_of_a_scan_validate(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each is an inspect or an error document that also says which model it answers for."""
+    assert main(["scan", LLAMA, "./none", "-g", "a100-80"]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {line["id"] for line in lines} == {LLAMA, "./none"}
+    assert {line["schema"] for line in lines} == {"hfkv.inspect/1", "hfkv.error/1"}
+    assert [complaints(line) for line in lines] == [[], []]
+
+
 def test_the_enumerations_are_those_of_the_program() -> None:
     """Every kind of layer, grade of confidence and engine that exists has a place."""
-    parts = _schema("inspect")["$defs"]
+    parts = json_schema("inspect")["$defs"]
     assert parts["layers"]["properties"]["kind"]["enum"] == [str(kind) for kind in LayerKind]
     grades = {grade.name.lower() for grade in Confidence}
     assert set(parts["architecture"]["properties"]["confidence"]["enum"]) == grades

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from hfkv.cli import complete
 from hfkv.cli.exits import Exit
 from hfkv.cli.options import (
     SectionedCommand,
@@ -41,6 +42,7 @@ _check_options = together(
         "--skip",
         multiple=True,
         metavar="ID",
+        shell_complete=complete.check,
         section=_WHICH,
         help=f"A check that is not run; repeatable: {', '.join(CHECKS)}.",
     ),
@@ -64,7 +66,7 @@ _check_options = together(
 
 
 @click.command("check", cls=SectionedCommand, epilog=_EXAMPLES)
-@click.argument("target")
+@click.argument("target", shell_complete=complete.target)
 @_check_options
 @source_options
 @work_options

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from hfkv.cli import params
+from hfkv.cli import complete
 from hfkv.cli.exits import Exit, exit_for_error
 from hfkv.cli.options import (
     SectionedCommand,
@@ -22,6 +22,7 @@ from hfkv.cli.params import Written
 from hfkv.cli.reading import listed_in, read_several
 from hfkv.cli.request import workload_of
 from hfkv.cli.workload_options import engine_options, gpu_options, work_options
+from hfkv.core import written
 from hfkv.core.comparison import SORTS, Comparison, compare_models
 from hfkv.errors import UsageError
 
@@ -40,18 +41,20 @@ _compare_options = together(
         "--from",
         "listed_in",
         metavar="FILE",
+        shell_complete=complete.file,
         section=_WHICH,
         help="Also those that a file lists, one a line (# begins a remark, - is stdin).",
     ),
     option(
         "--variants",
         metavar="REPO",
+        shell_complete=complete.repository,
         section=_WHICH,
         help="Also this model and what the Hub lists as quantized from it.",
     ),
     option(
         "--limit",
-        type=Written("n", params.whole),
+        type=Written("n", written.whole),
         default="10",
         show_default=True,
         section=_WHICH,
@@ -67,7 +70,7 @@ _compare_options = together(
 
 
 @click.command("compare", cls=SectionedCommand, epilog=_EXAMPLES)
-@click.argument("targets", nargs=-1)
+@click.argument("targets", nargs=-1, shell_complete=complete.target)
 @_compare_options
 @network_options
 @work_options

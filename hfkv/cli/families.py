@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from hfkv.cli import complete
 from hfkv.cli.options import SectionedCommand, output_options
 from hfkv.cli.output import Output
 from hfkv.core.families.catalogue import FamilyEntry, catalogue
@@ -22,7 +23,7 @@ Examples:
 
 
 @click.command("families", cls=SectionedCommand, epilog=_EXAMPLES)
-@click.argument("model_type", required=False)
+@click.argument("model_type", required=False, shell_complete=complete.model_type)
 @output_options("text", "json", "md", "csv")
 def command(model_type: str | None, **given: Any) -> int:
     """List the model types that are known, with their kinds of layers.

@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
+from hfkv.cli import complete
 from hfkv.cli.options import SectionedCommand, output_options
 from hfkv.cli.output import Output
-from hfkv.cli.params import complete_gpu
 from hfkv.core.gpus import Gpu, find_gpu, table
 from hfkv.errors import UsageError
 
@@ -24,7 +24,7 @@ Examples:
 
 
 @click.command("gpus", cls=SectionedCommand, epilog=_EXAMPLES)
-@click.argument("name", required=False, shell_complete=complete_gpu)
+@click.argument("name", required=False, shell_complete=complete.gpu)
 @output_options("text", "json", "md", "csv")
 def command(name: str | None, **given: Any) -> int:
     """List the GPUs that --gpu knows, with their memories.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hfkv.cli import complete
 from hfkv.cli.exits import exit_for_report
 from hfkv.cli.options import (
     SectionedCommand,
@@ -37,7 +38,7 @@ Examples:
 
 
 @click.command("inspect", cls=SectionedCommand, epilog=_EXAMPLES)
-@click.argument("target")
+@click.argument("target", shell_complete=complete.target)
 @source_options
 @work_options
 @engine_options

@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from hfkv.cli import params
+from hfkv.api.request import hardware_of
+from hfkv.cli import complete
 from hfkv.cli.options import (
     SectionedCommand,
     option,
@@ -16,8 +17,8 @@ from hfkv.cli.options import (
 )
 from hfkv.cli.output import Output
 from hfkv.cli.params import Written
-from hfkv.cli.request import hardware_of
 from hfkv.cli.workload_options import gpu_options
+from hfkv.core import written
 from hfkv.core.account import Account, Request, account, stated_weights
 from hfkv.core.calculator import derive
 
@@ -33,7 +34,7 @@ Examples:
     --gpu 24gib --parameters 8b --weights-dtype int4
 """
 
-_COUNT = Written("n", params.whole)
+_COUNT = Written("n", written.whole)
 _BUILT, _HELD, _WEIGHTS = "How it is built", "What it has to hold", "The weights beside it"
 
 _structure_options = together(
@@ -45,13 +46,13 @@ _structure_options = together(
     option(
         "--mla",
         "latent",
-        type=Written("n+n", params.latent),
+        type=Written("n+n", written.latent),
         section=_BUILT,
         help="Latent attention: the width of its vector, such as 512+64.",
     ),
     option(
         "--window",
-        type=Written("tokens[:n/n]", params.window),
+        type=Written("tokens[:n/n]", written.window),
         section=_BUILT,
         help="Window: 4096, or 4096:5/6 in 5 of every 6 layers.",
     ),
@@ -63,7 +64,7 @@ _work_options = together(
         "--max-model-len",
         "--ctx",
         "contexts",
-        type=Written("lengths", params.lengths),
+        type=Written("lengths", written.lengths),
         multiple=True,
         section=_HELD,
         help="Tokens of each sequence, or several: 4k,32k. Repeatable. [default: 4096]",
@@ -74,7 +75,7 @@ _work_options = together(
         "--concurrency",
         "--batch-size",
         "batches",
-        type=Written("counts", params.counts),
+        type=Written("counts", written.counts),
         multiple=True,
         section=_HELD,
         help="Sequences resident at once, or several: 1,8. Repeatable. [default: 1]",
@@ -86,12 +87,13 @@ _work_options = together(
         default="bf16",
         show_default=True,
         metavar="DTYPE",
+        shell_complete=complete.kv_dtype,
         section=_HELD,
         help="bf16, fp16, fp32, fp8, int8, q8_0, q4_0, int4, nvfp4 …",
     ),
     option(
         "--in-use",
-        type=Written("share", params.share),
+        type=Written("share", written.share),
         section=_HELD,
         help="Share of the reserved cache that holds tokens, such as 80% under paging.",
     ),
@@ -99,19 +101,20 @@ _work_options = together(
 _weights_options = together(
     option(
         "--weights",
-        type=Written("size", params.size),
+        type=Written("size", written.size),
         section=_WEIGHTS,
         help="Their size, such as 16gib.",
     ),
     option(
         "--parameters",
-        type=Written("n", params.parameters),
+        type=Written("n", written.parameters),
         section=_WEIGHTS,
         help="Or their number: 7b, 350m.",
     ),
     option(
         "--weights-dtype",
         metavar="DTYPE",
+        shell_complete=complete.weights_dtype,
         section=_WEIGHTS,
         help="Format of the parameters, without scales. [default: bf16]",
     ),

@@ -10,8 +10,9 @@ from typing import Any, TypeVar
 
 import click
 
-from hfkv.cli import params
+from hfkv.cli import complete
 from hfkv.cli.params import Written
+from hfkv.core import written
 
 __all__ = [
     "SectionedCommand",
@@ -83,6 +84,7 @@ def source_options(function: Function) -> Function:
             "config_path",
             section=_SOURCE,
             metavar="FILE",
+            shell_complete=complete.file,
             help="Use this config.json instead of the target's.",
         ),
         option(
@@ -109,7 +111,7 @@ def network_options(function: Function) -> Function:
         ),
         option(
             "--timeout",
-            type=Written("seconds", params.seconds),
+            type=Written("seconds", written.seconds),
             default="60",
             show_default=True,
             section=_SOURCE,
@@ -175,6 +177,7 @@ def output_options(*formats: str) -> Callable[[Function], Function]:
             "output_path",
             multiple=True,
             metavar="FILE",
+            shell_complete=complete.file,
             section=section,
             help="Write there instead of to standard output.",
         ),

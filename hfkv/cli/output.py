@@ -9,8 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from hfkv.cli.params import source_tokens
 from hfkv.core.record import dataclass
+from hfkv.core.written import source_tokens
 from hfkv.errors import UsageError
 from hfkv.render.style import Style
 from hfkv.render.units import clean

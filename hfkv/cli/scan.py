@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from hfkv.cli import params
+from hfkv.cli import complete
 from hfkv.cli.exits import Exit
 from hfkv.cli.options import (
     SectionedCommand,
@@ -26,6 +26,7 @@ from hfkv.cli.progress import Progress
 from hfkv.cli.reading import listed_in
 from hfkv.cli.request import workload_of
 from hfkv.cli.workload_options import engine_options, gpu_options, work_options
+from hfkv.core import written
 from hfkv.core.report import analyze
 from hfkv.core.workload import Workload
 from hfkv.errors import HfkvError, UsageError
@@ -69,6 +70,7 @@ _scan_options = together(
         "--from",
         "listed_in",
         metavar="FILE",
+        shell_complete=complete.file,
         section=_WHICH,
         help="Those that a file lists, one a line (# begins a remark, - is stdin).",
     ),
@@ -83,7 +85,7 @@ _scan_options = together(
     ),
     option(
         "--limit",
-        type=Written("n", params.whole),
+        type=Written("n", written.whole),
         section=_WHICH,
         help="At most so many, the most downloaded of a list on the Hub first.",
     ),
@@ -92,6 +94,7 @@ _scan_options = together(
         "--output",
         "output_path",
         metavar="FILE",
+        shell_complete=complete.file,
         multiple=True,  # beside --prompt it may also state a number of tokens
         section="How it is told",
         help="Add the lines to FILE, and leave out models that it holds already.",
@@ -100,7 +103,7 @@ _scan_options = together(
 
 
 @click.command("scan", cls=SectionedCommand, epilog=_EXAMPLES)
-@click.argument("targets", nargs=-1)
+@click.argument("targets", nargs=-1, shell_complete=complete.target)
 @_scan_options
 @network_options
 @work_options

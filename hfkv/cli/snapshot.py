@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from hfkv.cli import complete
 from hfkv.cli.options import SectionedCommand, chatter_options, source_options
 from hfkv.cli.output import Chatter, Output, checked_path
 from hfkv.cli.reading import read
@@ -21,8 +22,16 @@ Examples:
 
 
 @click.command("snapshot", cls=SectionedCommand, epilog=_EXAMPLES)
-@click.argument("target")
-@click.option("-o", "--output", "output_path", required=True, metavar="FILE", help="NAME.hfkv.json")
+@click.argument("target", shell_complete=complete.target)
+@click.option(
+    "-o",
+    "--output",
+    "output_path",
+    required=True,
+    metavar="FILE",
+    shell_complete=complete.file,
+    help="NAME.hfkv.json",
+)
 @source_options
 @chatter_options
 def command(target: str, output_path: str, **given: Any) -> int:

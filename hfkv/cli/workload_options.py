@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from hfkv.cli import params
+from hfkv.cli import complete
 from hfkv.cli.options import Function, option, together
-from hfkv.cli.params import EngineName, Written, complete_gpu
+from hfkv.cli.params import EngineName, Written
+from hfkv.core import written
 
 __all__ = ["engine_options", "gpu_options", "work_options"]
 
-_COUNT = Written("n", params.whole)
-_TOKENS = Written("tokens", params.source_tokens)
+_COUNT = Written("n", written.whole)
+_TOKENS = Written("tokens", written.source_tokens)
 
 
 _HELD = "What it has to hold"
@@ -30,7 +31,7 @@ def _length_options(section: str) -> Callable[[Function], Function]:
             "--max-model-len",
             "--ctx",
             "context",
-            type=Written("tokens", params.context),
+            type=Written("tokens", written.context),
             section=section,
             help="Tokens of each sequence: 8192, 32k, 1m, max. [default: the model's maximum]",
         ),
@@ -46,7 +47,7 @@ def _length_options(section: str) -> Callable[[Function], Function]:
         ),
         option(
             "--seq-lens",
-            type=Written("lengths", params.lengths),
+            type=Written("lengths", written.lengths),
             section=section,
             help="The real lengths instead: 1200,8k,32k.",
         ),
@@ -93,6 +94,7 @@ def _format_options(section: str) -> Callable[[Function], Function]:
             "kv_dtype",
             default="auto",
             metavar="DTYPE",
+            shell_complete=complete.kv_dtype,
             section=section,
             help="auto, bf16, fp16, fp32, fp8, int8, q8_0, q4_0, int4, nvfp4 … [default: auto,"
             " what the checkpoint declares]",
@@ -100,6 +102,7 @@ def _format_options(section: str) -> Callable[[Function], Function]:
         option(
             "--weights-dtype",
             metavar="DTYPE",
+            shell_complete=complete.weights_dtype,
             section=section,
             help="What if the weights were fp8, int4, nf4, mxfp4 …: an estimate. [default: as they"
             " are stored]",
@@ -114,6 +117,7 @@ def engine_options(function: Function) -> Function:
         option(
             "--engine",
             type=EngineName(),
+            shell_complete=complete.engine,
             default="none",
             show_default=True,
             section=section,
@@ -148,7 +152,7 @@ def _vllm_options(section: str) -> Callable[[Function], Function]:
         option(
             "--enable-prefix-caching/--no-enable-prefix-caching",
             "--prefix-caching/--no-prefix-caching",
-            "prefix_caching",
+            "enable_prefix_caching",
             default=None,
             section=section,
             help="vLLM: whether prefixes are cached.",
@@ -162,14 +166,14 @@ def _vllm_options(section: str) -> Callable[[Function], Function]:
         option(
             "--dcp",
             "--decode-context-parallel-size",
-            "decode_context_parallel_size",
+            "dcp",
             type=_COUNT,
             section=section,
             help="vLLM: GPUs that share the positions of a sequence.",
         ),
         option(
             "--disable-hybrid-kv-cache-manager/--no-disable-hybrid-kv-cache-manager",
-            "one_kind_of_cache",
+            "disable_hybrid_kv_cache_manager",
             default=None,
             section=section,
             help="vLLM: windowed layers keep all tokens too.",
@@ -184,9 +188,9 @@ def gpu_options(function: Function) -> Function:
         option(
             "-g",
             "--gpu",
-            "gpus",
+            "gpu",
             metavar="GPU",
-            shell_complete=complete_gpu,
+            shell_complete=complete.gpu,
             multiple=True,
             section=section,
             help="a100-80, h100:4, 4xrtx4090, 24gb, 24gib:2, auto (this machine), all. Repeatable.",
@@ -194,7 +198,7 @@ def gpu_options(function: Function) -> Function:
         option(
             "--tp",
             "--tensor-parallel-size",
-            "tensor_parallel_size",
+            "tp",
             type=_COUNT,
             section=section,
             help="Tensor parallel size. [default: the number of GPUs]",
@@ -202,7 +206,7 @@ def gpu_options(function: Function) -> Function:
         option(
             "--pp",
             "--pipeline-parallel-size",
-            "pipeline_parallel_size",
+            "pp",
             type=_COUNT,
             default=1,
             show_default=True,
@@ -213,26 +217,26 @@ def gpu_options(function: Function) -> Function:
             "--utilization",
             "--gpu-memory-utilization",
             "utilization",
-            type=Written("share", params.share),
+            type=Written("share", written.share),
             section=section,
             help="Share of each GPU the engine may take. [default: the engine's, else 0.9]",
         ),
         option(
             "--overhead",
-            type=Written("size", params.size),
+            type=Written("size", written.size),
             section=section,
             help="Activations and runtime on each GPU, such as 2gib. [default: estimated]",
         ),
         option(
             "--offload",
-            "offloaded_weights",
-            type=Written("weights=share", params.offload),
+            "offload",
+            type=Written("weights=share", written.offload),
             section=section,
             help="Weights left in host memory: weights=20%.",
         ),
         option(
             "--cpu-kv",
-            type=Written("size", params.size),
+            type=Written("size", written.size),
             section=section,
             help="Host memory that may hold cache, of all GPUs together, such as 32gib.",
         ),

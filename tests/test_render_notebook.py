@@ -1,0 +1,119 @@
+"""What a notebook shows: whole, harmless, and the same answer as everywhere."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from hand_made import REPORTS
+
+import hfkv
+from hfkv.core.files import Target
+from hfkv.core.readings import Finding
+from hfkv.render.phrases import verdict
+
+MODELS = Path(__file__).parent.parent / "fixtures" / "models"
+LLAMA = str(MODELS / "meta-llama--Llama-3.1-8B.hfkv.json")
+GEMMA = str(MODELS / "google--gemma-3-27b-it.hfkv.json")
+HOSTILE = "</td><script>alert(1)</script>\"'><img src=x onerror=alert(2)>\u202e&amp;"
+ALLOWED = {
+    *("caption", "code", "div", "li", "span", "strong", "table", "tbody", "td", "th", "thead"),
+    *("tr", "ul"),
+}
+
+
+class Reader(HTMLParser):
+    """The elements of a fragment, whether they nest, and the text a person sees."""
+
+    def __init__(self, fragment: str) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+        self.attributes: set[str] = set()
+        self.styles: list[str] = []
+        self.text = ""
+        self._open: list[str] = []
+        self.feed(fragment)
+        self.close()
+        assert self._open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note an element."""
+        self._open.append(tag)
+        self.names.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+        self.styles += [value or "" for name, value in attrs if name == "style"]
+
+    def handle_endtag(self, tag: str) -> None:
+        """Leave an element, which must be the last that was entered."""
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        """Note text."""
+        self.text += f"{data}\n"
+
+
+def harmless(fragment: str) -> Reader:
+    """Return what is in it, after looking for what must not be."""
+    seen = Reader(fragment)
+    assert seen.names <= ALLOWED
+    assert seen.attributes <= {"aria-label", "role", "scope", "style"}
+    # nothing from elsewhere, and no colour of text or background that only one theme can bear
+    for style in seen.styles:
+        assert "url(" not in style
+        assert not re.search(r"(?:^|; )color: (?!inherit)", style)
+    return seen
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_every_report_is_shown(name: str) -> None:
+    """With its verdict, and as much as is known; a hand-made report of each shape."""
+    report = hfkv.Report.of(REPORTS[name])
+    seen = harmless(report._repr_html_())
+    assert verdict(report)[1] in seen.text
+    for finding in report.findings:
+        assert finding.code in seen.text
+
+
+def test_the_figures_are_those_of_the_report() -> None:
+    """Weights, cache, each GPU and the warnings of Gemma 3 27B, as the text has them."""
+    report = hfkv.inspect(GEMMA, gpu=["rtx4090", "h100:4"], context="32k")
+    seen = harmless(report._repr_html_())
+    for words in ("51.1 GiB", "2.91 GiB", "GeForce RTX 4090", "4 × H100 80GB SXM5", "131,072"):
+        assert f"{words}\n" in seen.text, words
+    assert "short by" in seen.text
+    assert "sliding-window" in seen.text
+
+
+def test_the_bar_is_the_memory_of_the_gpu() -> None:
+    """Its cells add up to all of it; where the model does not fit, to what it would take."""
+    for gpu in ("a100-80", "24gib"):
+        report = hfkv.inspect(LLAMA, gpu=gpu, context="128k", concurrency=2)
+        styles = Reader(report._repr_html_()).styles
+        widths = [float(found[1]) for s in styles if (found := re.match(r"width: ([\d.]+)%", s))]
+        assert len(widths) >= 3
+        assert abs(sum(widths) - 100) < 0.01
+
+
+def test_a_comparison_is_shown() -> None:
+    """The best in bold, a model that failed with the reason."""
+    answer = hfkv.compare([LLAMA, GEMMA, "./<b>"], gpu="h100", context="32k")
+    fragment = answer._repr_html_()
+    seen = harmless(fragment)
+    assert "<strong>2.91 GiB</strong>" in fragment
+    assert "not read" in seen.text
+    assert "./<b>" in seen.text
+    assert "3 models at 32,768 tokens × 1 sequence" in seen.text
+
+
+def test_names_cannot_break_out() -> None:
+    """A repository, a class and a warning that are markup are shown as text."""
+    dense = REPORTS["dense"]
+    changed = hfkv.Report.of(dense)
+    object.__setattr__(changed, "files", hfkv.ModelFiles(target=Target(kind="hub", id=HOSTILE)))
+    hostile = Finding(code="mla", message=HOSTILE, hint=HOSTILE)
+    object.__setattr__(changed, "findings", (hostile,))
+    seen = harmless(changed._repr_html_())
+    assert seen.text.count("<script>alert(1)</script>") == 3
+    assert "\u202e" not in seen.text
