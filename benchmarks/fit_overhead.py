@@ -14,13 +14,11 @@ from pathlib import Path
 from statistics import median
 
 from log_cases import GIB, MIB, Compared, LogCase, bytes_per_token, concurrency, load, pool
+from log_weights import heading, unexplained_weights, weight_lines
 
 from hfkv.core.budget import engine_step, estimate_overhead
-from hfkv.core.snapshots import loads
-from hfkv.core.weights import weigh
 
 REPORT = Path(__file__).parent / "logs_report.md"
-MODELS = Path(__file__).parent.parent / "fixtures" / "models"
 
 # KV bytes per token, pool error in the median and the ninetieth percentile, coverage.
 WITHIN, SHARE_WITHIN, MEDIAN, P90, COVERED = 0.005, 0.95, 0.03, 0.10, 0.90
@@ -143,22 +141,6 @@ def _estimate(case: LogCase) -> dict[str, int]:
     return {part.name: part.bytes for part in parts}
 
 
-def weights_off(cases: list[LogCase]) -> Iterator[tuple[LogCase, str, float, float]]:
-    """Yield printed weights and those of the header set of the same checkpoint, GiB a rank."""
-    at_hand = {path.name.removesuffix(".hfkv.json"): path for path in MODELS.glob("*.hfkv.json")}
-    aliases = {"meta-llama--Meta-Llama-3.1-8B": "meta-llama--Llama-3.1-8B"}
-    for c in cases:
-        path = at_hand.get(aliases.get(c.model, c.model))
-        printed = c.row.get("weights_gib")
-        if path is None or not printed or c.row.get("quantization"):
-            continue
-        if "dtype" in c.options or c.engine != "vllm" or c.ranks[1] > 1 or "gpt-oss" in c.model:
-            continue  # the header set of gpt-oss is in bf16, the checkpoint in mxfp4
-        report = weigh(loads(path.read_bytes(), where=path.name))
-        if report is not None:
-            yield c, path.name, printed, report.loaded_bytes / c.ranks[0] / GIB
-
-
 def compute_buffers(cases: list[LogCase]) -> Iterator[tuple[LogCase, float, int, int, int]]:
     """Yield the largest printed compute buffer of llama.cpp on a device, and the estimate, MiB."""
     for c in cases:
@@ -192,6 +174,7 @@ def report(cases: list[LogCase]) -> tuple[str, list[str]]:
     share = sum(abs(x.error) <= WITHIN for x in tokens) / len(tokens)
     if share < SHARE_WITHIN:
         missed.append(f"KV bytes per token within 0.5 %: {share:.1%}")
+    missed += unexplained_weights(cases)
     for title, group in (
         ("vLLM 0.19.0 on H100 (one sweep)", [x for x in pools if x.case.swept]),
         ("Everything else", [x for x in pools if not x.case.swept]),
@@ -211,11 +194,6 @@ _HEAD = """# What hfkv predicts, and what servers printed
 Written by `python benchmarks/fit_overhead.py` from `fixtures/logs`; not to be edited.
 Sizes are per rank and in GiB unless said otherwise; an error is predicted / printed - 1.
 """
-
-
-def heading(*names: str) -> str:
-    """Return the first two lines of a Markdown table."""
-    return f"| {' | '.join(names)} |\n|{'---|' * len(names)}"
 
 
 def _kv_lines(found: list[Compared]) -> Iterator[str]:
@@ -280,10 +258,6 @@ def _pool_lines(
     yield ""
 
 
-_WEIGHTS = """
-Above 1 %: latent projections are copied to every rank (DeepSeek-V2-Lite at TP 2 and 4), ROCm prints
-more than CUDA for the same file (L250, L251), and typhoon-ocr is a checkpoint of its own.
-"""
 _TAKEN = """
 The two figures of the sampler fit trade off against each other: with 41 MiB and 14.5 B the sweep
 is met as well, and servers that sample few sequences (T4, RTX 4090) better. A layer's 24.5 B are
@@ -302,14 +276,7 @@ def _model_lines(cases: list[LogCase]) -> Iterator[str]:
     for title, off in parts_off(cases):
         marks = [min(off), percentile(off, 0.1), median(off), percentile(off, 0.9), max(off)]
         yield f"| {title} | {len(off)} | " + " | ".join(f"{m:+.2f}" for m in marks) + " |"
-    yield "\n## Weights against header sets\n"
-    yield heading("log", "header set", "ranks", "printed", "predicted", "error")
-    for c, name, printed, predicted in weights_off(cases):
-        yield (
-            f"| {c.id} | {name.removesuffix('.hfkv.json')} | {c.ranks[0]} | {printed:.2f} "
-            f"| {predicted:.2f} | {predicted / printed - 1:+.1%} |"
-        )
-    yield _WEIGHTS
+    yield from weight_lines(cases)
     yield "## Compute buffers of llama.cpp, MiB\n"
     yield heading("log", "model", "printed", "low", "likely", "high")
     for c, printed, low, likely, high in compute_buffers(cases):

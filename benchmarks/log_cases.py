@@ -18,6 +18,7 @@ from hfkv.core.files import ModelFiles, Target
 from hfkv.core.fit import FitReport, fit
 from hfkv.core.gpus import find_gpu, parse_gpu
 from hfkv.core.kv import KVReport, size_cache
+from hfkv.core.positions import position_elements
 from hfkv.core.precision import Precision, choose_precision
 from hfkv.core.ranks import rank_of
 from hfkv.core.stores import Grows, Layer, Store
@@ -93,6 +94,11 @@ class LogCase:
         if "dtype" in self.options:
             config = {**config, "torch_dtype": self.options["dtype"]}
         return ModelFiles(target=Target(kind="file", id=self.model), config=config)
+
+    @property
+    def positions(self) -> int:
+        """Return the elements of the position tables that vLLM builds."""
+        return position_elements(self._files.config or {}, self.arch)
 
     @property
     def tokens(self) -> int:

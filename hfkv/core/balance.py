@@ -19,6 +19,7 @@ from hfkv.core.budget import (
 from hfkv.core.engines.engine import Rank
 from hfkv.core.engines.registry import engine_named
 from hfkv.core.parallel import parallel_sizes, weights_per_rank
+from hfkv.core.portions import Portion
 from hfkv.core.record import dataclass
 from hfkv.core.workload import GpuChoice, Workload
 from hfkv.errors import UsageError
@@ -35,8 +36,9 @@ UNLIMITED = 2**20  # sequences; shown where a sequence takes no memory at all
 class Case:
     """One question: this model, this work, these GPUs.
 
-    `weights` are all bytes to be loaded on the GPUs, None when they are not known; `tokens`
-    and `sequences` are what was asked, resolved.
+    `weights` are all bytes to be loaded on the GPUs, None when they are not known, and
+    `portions` how they are shared out, where tensors were seen; `tokens` and `sequences`
+    are what was asked, resolved.
     """
 
     architecture: Architecture
@@ -46,6 +48,7 @@ class Case:
     sequences: int
     choice: GpuChoice
     ranks: Ranks
+    portions: tuple[Portion, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +145,14 @@ def balance_of(case: Case, rank: Rank | None = None) -> Balance:
     tp, pp = _sizes(case)
     share = _share(case, ranks=tp * pp)
     parts = _overhead(case, budget=math.floor(case.choice.memory_bytes * share), ranks=tp)
-    loaded = weights and weights_per_rank(case.architecture, weights, tp=tp, pp=pp)
+    loaded = weights and weights_per_rank(
+        case.architecture,
+        weights,
+        case.portions,
+        tp=tp,
+        pp=pp,
+        padding=engine_named(workload.engine).vocabulary_padding,
+    )
     rank = rank or case.ranks(_placed(case, tp, pp))
 
     def left(overhead: int, *, more: int = 0) -> int:

@@ -16,6 +16,7 @@ from hfkv.core.engines.ollama import context_for
 from hfkv.core.engines.registry import engine_named
 from hfkv.core.kv import KVReport
 from hfkv.core.plans import Plan, plans_of
+from hfkv.core.portions import POSITIONS, Portion
 from hfkv.core.record import dataclass
 from hfkv.core.speed import SpeedCeiling
 from hfkv.core.ways import Requantize, WayToFit, ways_to_fit
@@ -142,13 +143,13 @@ def fit(
         sequences=kv.sequences,
         choice=choice,
         ranks=ranks,
+        portions=_portions(weights, workload) if weights else (),
     )
     balance = balance_of(case)
-    attention = weights.by_role.get("attention") if weights else None
     report = replace(
         _report(case, kv, balance),
         host_weights_bytes=_held(weights, workload.engine) - (case.weights or 0) if weights else 0,
-        plans=plans_of(case, attention.bytes if attention else None),
+        plans=plans_of(case, _cut_attention(weights) if weights else None),
     )
     if balance.headroom >= 0:
         return report
@@ -200,7 +201,7 @@ def _report(case: Case, kv: KVReport, balance: Balance) -> FitReport:
 
 
 def _on_gpus(report: WeightReport, weights: int, workload: Workload) -> int:
-    """Return what of the weights is on the GPUs: not what is offloaded to the host.
+    """Return what of `weights` is on the GPUs: not what is offloaded, and what is built.
 
     llama.cpp leaves the input embedding with the host; a tied table is in both places.
     Source: llama.cpp 0c1e57098, src/llama-model.cpp.
@@ -208,14 +209,40 @@ def _on_gpus(report: WeightReport, weights: int, workload: Workload) -> int:
     table = report.by_role.get("embedding")
     if table and not report.tied_embeddings and engine_named(workload.engine).embeds_on_host:
         weights -= table.bytes
-    return weights - math.floor(weights * workload.deployment.offloaded_weights)
+    offloaded = math.floor(weights * workload.deployment.offloaded_weights)
+    return weights - offloaded + _tables(report)
+
+
+def _cut_attention(report: WeightReport) -> int | None:
+    """Return the attention weights that tensor parallelism cuts: what is copied is whole."""
+    if not report.portions:
+        known = report.by_role.get("attention")
+        return known.bytes if known else None
+    return sum(p.bytes for p in report.portions if p.role == "attention" and p.cut != "copied")
+
+
+def _portions(report: WeightReport, workload: Workload) -> tuple[Portion, ...]:
+    """Return how the weights on the GPUs are shared out."""
+    hosted = engine_named(workload.engine).embeds_on_host
+    if not hosted:
+        return report.portions
+    if not report.tied_embeddings:
+        return tuple(p for p in report.portions if p.role != "embedding")
+    return tuple(  # on the GPUs a tied table is the output head
+        replace(p, stage="last") if p.role == "embedding" else p for p in report.portions
+    )
 
 
 def _held(report: WeightReport, engine: str) -> int:
     """Return the weights in all memories; a tied table of llama.cpp is held twice."""
     table = report.by_role.get("embedding")
     twice = table and report.tied_embeddings and engine_named(engine).embeds_on_host
-    return report.loaded_bytes + (table.bytes if table and twice else 0)
+    return report.loaded_bytes + _tables(report) + (table.bytes if table and twice else 0)
+
+
+def _tables(report: WeightReport) -> int:
+    """Return the bytes of what the engine builds beside the weights."""
+    return sum(p.bytes for p in report.portions if p.role == POSITIONS)
 
 
 def _requantized(
@@ -245,7 +272,7 @@ def _notes(case: Case, balance: Balance) -> Iterator[str]:
     choice, engine = case.choice, case.workload.engine
     if balance.weights is None:
         yield "the weights are not known: the pool is what is left before them"
-    if balance.tp * balance.pp > 1 and balance.weights:
+    if balance.tp * balance.pp > 1 and balance.weights and not case.portions:
         yield "weights are taken to be split evenly over the GPUs"
     if choice.memory_source not in ("framework total", "as given"):
         yield f"memory is the {choice.memory_source}: the framework's own total was not seen"

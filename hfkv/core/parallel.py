@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from hfkv.core.architecture import Architecture
+from hfkv.core.portions import Portion, on_fullest_rank
 from hfkv.core.stores import Grows, Role
 from hfkv.core.workload import Deployment, GpuChoice
 from hfkv.errors import UsageError
@@ -77,13 +78,25 @@ def parallel_sizes(
     return tp, pp
 
 
-def weights_per_rank(architecture: Architecture, weights: int, *, tp: int, pp: int) -> int:
+def weights_per_rank(
+    architecture: Architecture,
+    weights: int,
+    portions: tuple[Portion, ...] = (),
+    *,
+    tp: int,
+    pp: int,
+    padding: int = 1,
+) -> int:
     """Return the bytes of weights on the fullest rank, rounded up.
 
-    An estimate: whole layers are dealt to stages, and a stage is split evenly by tensor
-    parallelism. Engines copy norms and small projections to every rank (0.2 to 1.6 % of the
-    weights in published logs) and keep the embeddings on the first and last stage.
+    `portions` say how they are shared out, whatever they sum to: a cast or an offload
+    shrinks all alike. Without any it is an estimate: whole layers are dealt to stages, and
+    a stage is split evenly by tensor parallelism.
     """
+    total = sum(portion.bytes for portion in portions)
+    if total:
+        fullest = on_fullest_rank(portions, architecture, tp=tp, pp=pp, padding=padding)
+        return math.ceil(fullest * weights / total)
     layers = _layers(architecture)
     stage = -(-layers // pp)
     return -(-weights * stage // (layers * tp))

@@ -56,8 +56,8 @@ class Plan:
 def plans_of(case: Case, attention: int | None = None) -> tuple[Plan, ...]:
     """Return every valid plan for the GPUs of a choice, the widest tensor parallelism first.
 
-    `attention` are the bytes of attention weights where they are known. A single GPU leaves
-    no choice, and no plans.
+    `attention` are the bytes of attention weights that ranks share, where they are known.
+    A single GPU leaves no choice, and no plans.
     """
     if case.choice.count == 1:
         return ()

@@ -15,6 +15,8 @@ from hfkv.core.evidence import Evidence, witness
 from hfkv.core.files import ModelFiles
 from hfkv.core.findings import Facts, find
 from hfkv.core.kv import KVReport, measure, per_rank, size_cache
+from hfkv.core.portions import POSITIONS, Portion
+from hfkv.core.positions import position_elements
 from hfkv.core.precision import Precision, choose_precision
 from hfkv.core.quantization import Scheme, read_scheme
 from hfkv.core.ranks import of_beams, rank_of
@@ -75,6 +77,8 @@ def analyze(files: ModelFiles, workload: Workload | None = None) -> Report:
     weights = _resident(
         weigh(files), precision, drafting=work.deployment.num_speculative_tokens > 0
     )
+    if weights is not None and engine.loads_positions:
+        weights = _with_positions(weights, files, arch, precision)
     arch, kv = _cache(arch, engine, precision, work)
     facts = Facts(
         files=files,
@@ -127,13 +131,28 @@ def _resident(
     """
     drafts = weights.by_role.get("mtp") if weights else None
     if weights is not None and drafts is not None and drafting:
-        weights = replace(weights, loaded_bytes=weights.loaded_bytes + drafts.bytes)
+        weights = replace(
+            weights,
+            loaded_bytes=weights.loaded_bytes + drafts.bytes,
+            portions=weights.portions + weights.drafts,
+        )
     if weights is None or weights.half_precision_bytes is None:
         return weights
     if precision.compute.name in ("float32", "float64"):
         return weights
     notes = (*weights.notes, "float32 weights are loaded as 16 bit")
     return replace(weights, loaded_bytes=weights.half_precision_bytes, notes=notes)
+
+
+def _with_positions(
+    weights: WeightReport, files: ModelFiles, arch: Architecture, precision: Precision
+) -> WeightReport:
+    """Add the position tables that the engine builds, where tensors say what goes where."""
+    size = precision.compute.size(position_elements(files.config or {}, arch))
+    if not size or not weights.portions:
+        return weights
+    tables = Portion(role=POSITIONS, bytes=size, cut="copied")
+    return replace(weights, portions=(*weights.portions, tables))
 
 
 def _precision(

@@ -10,6 +10,7 @@ from hfkv.core.config import as_count
 from hfkv.core.dtypes import SAFETENSORS_BITS
 from hfkv.core.files import ModelFiles
 from hfkv.core.pieces import Piece, sum_known, take_inventory
+from hfkv.core.portions import Portion, portions_of
 from hfkv.core.quantization import Scheme, read_scheme
 from hfkv.core.quantization.layouts import split_name
 from hfkv.core.record import dataclass
@@ -69,7 +70,9 @@ class WeightReport:
     the same after the cast to 16 bit that vLLM and SGLang make of float32 checkpoints (None
     where there is nothing to cast). `source` is safetensors-headers, gguf-headers, hub-api,
     file-sizes or config. `notes` are sentences about what was left out and why.
-    `stored_elements` and `tensors` are None where no header was read.
+    `stored_elements` and `tensors` are None where no header was read; `portions` (of
+    `loaded_bytes`, and of tables that an engine builds beside them) and `drafts` (of
+    next-token layers) are then empty.
     """
 
     bytes: int
@@ -84,6 +87,8 @@ class WeightReport:
     tied_embeddings: bool = False
     notes: tuple[str, ...] = ()
     half_precision_bytes: int | None = None
+    portions: tuple[Portion, ...] = ()
+    drafts: tuple[Portion, ...] = ()
 
 
 def weigh(files: ModelFiles) -> WeightReport | None:
@@ -116,6 +121,8 @@ def _from_headers(files: ModelFiles) -> WeightReport:
         tied_embeddings=inventory.tied,
         notes=tuple(_notes(unloaded, inventory.spare)),
         half_precision_bytes=_half(loaded, inventory.loaded),
+        portions=portions_of(inventory.loaded, tied=inventory.tied),
+        drafts=portions_of((p for p in pieces if p.role == "mtp"), tied=inventory.tied),
     )
 
 

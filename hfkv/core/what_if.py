@@ -14,6 +14,7 @@ from math import prod
 
 from hfkv.core.files import ModelFiles
 from hfkv.core.pieces import Piece, take_inventory
+from hfkv.core.portions import in_roles
 from hfkv.core.quantization import read_scheme
 from hfkv.core.quantization.layouts import split_name
 from hfkv.core.record import dataclass
@@ -106,7 +107,8 @@ def weight_format(name: str) -> str:
 def as_if(report: WeightReport, found: WhatIf) -> WeightReport:
     """Return what would be loaded if the weights were in that format."""
     roles = {role: RoleTotal(bytes=n, parameters=None) for role, n in found.by_role.items()}
-    return replace(report, loaded_bytes=found.bytes, by_role=roles)
+    portions = in_roles(report.portions, found.by_role)
+    return replace(report, loaded_bytes=found.bytes, by_role=roles, portions=portions)
 
 
 def what_if(report: WeightReport, files: ModelFiles, name: str) -> WhatIf | None:

@@ -142,7 +142,9 @@ class Engine:
     that a prefix is kept once for all sequences that have it, and `preempts` that running
     sequences may be put off when the pool is full. `weight_formats` are what its users
     quantize weights to, the milder first. `default_context` is the length it serves where
-    that is not the model's maximum.
+    that is not the model's maximum, `vocabulary_padding` what the rows of embedding and head
+    are rounded up to a multiple of. `loads_positions` says that it builds whole
+    tables of rotary positions beside the weights, and counts them as loaded.
     """
 
     name: str
@@ -162,3 +164,5 @@ class Engine:
     preempts: bool = False
     weight_formats: tuple[str, ...] = ("fp8", "int4")
     default_context: Callable[[Architecture, Deployment], int | None] | None = None
+    vocabulary_padding: int = 1
+    loads_positions: bool = False

@@ -269,4 +269,5 @@ SGLANG = Engine(
     shares_prefixes=True,
     preempts=True,
     cache_dtypes=("bfloat16", "float16", *_FP8, "nvfp4"),
+    vocabulary_padding=64,  # sglang/srt/layers/vocab_parallel_embedding.py
 )

@@ -145,4 +145,6 @@ VLLM = Engine(
     shares_prefixes=True,
     preempts=True,
     default_context=_default_context,
+    loads_positions=True,
+    vocabulary_padding=64,  # vllm/model_executor/layers/vocab_parallel_embedding.py
 )

@@ -181,6 +181,7 @@ def _split(report: Report, kv: KVReport, count: int) -> dict[str, Any]:
         "tp": found.tensor_parallel_size,
         "pp": found.pipeline_parallel_size,
         "weights": found.weights_bytes_per_gpu,
+        "notes": [note for note in found.notes if note.startswith("weights are")],
         "stages": [[stage.start, stage.stop] for stage in stages],
     }
 

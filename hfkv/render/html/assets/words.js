@@ -89,7 +89,7 @@ function notes(model, fit) {
   const served = gpu.memory * gpu.count >= 47n * GIB ? 262144n : gpu.memory * gpu.count >= 23n * GIB ? 32768n : 4096n;
   return [
     weights === null && "the weights are not known: the pool is what is left before them",
-    split.tp * split.pp > 1n && weights && "weights are taken to be split evenly over the GPUs",
+    ...split.notes,
     !seen && `memory is the ${gpu.source}: the framework's own total was not seen`,
     each === 0n && "a sequence takes no cache: memory does not limit their number",
     model.engine === "trtllm"

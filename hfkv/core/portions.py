@@ -1,0 +1,181 @@
+"""Weights as portions: which tensor-parallel ranks and which pipeline stages hold them.
+
+A rule of the kinds of tensors, not of models. Matrices are cut, and every rank keeps whole
+what vLLM makes ReplicatedLinear or a plain module: norms, latent down-projections, routers and
+gates, sparse-attention indexers, learned positions, per-layer inputs, and the biases of
+row-parallel matrices. Keys and values are cut by their heads, which are copied where there are
+fewer than ranks.
+Source: vLLM 0.19, model_executor/layers/linear.py (QKVParallelLinear, RowParallelLinear) and
+model_executor/models: deepseek_v2.py (`fused_qkv_a_proj` with disable_tp, Indexer, gate),
+mixtral.py, qwen3_next.py (gates), gemma4.py (per-layer inputs), deepseek_mtp.py (`eh_proj`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from fractions import Fraction
+
+from hfkv.core.architecture import Architecture
+from hfkv.core.engines.stages import pipeline_stages
+from hfkv.core.pieces import Piece
+from hfkv.core.quantization.layouts import split_name
+from hfkv.core.record import dataclass
+from hfkv.core.roles import decoder_layer, role_of
+from hfkv.core.stores import Grows, Role
+
+__all__ = ["POSITIONS", "Portion", "in_roles", "on_fullest_rank", "portions_of"]
+
+POSITIONS = "positions"  # the role of tables that an engine builds beside the weights
+
+_COPIED = re.compile(
+    r"""(?x)(?:^|\.)(?:
+    q_a_proj|kv_a_proj_with_mqa|fused_qkv_a_proj\w*|wq_a
+    |(?:mlp|ffn|mixer|moe|feed_forward|block_sparse_moe)\.(?:gate|wg)|router(?:\.\w+)*
+    |shared_expert_gate|gate\.e_score_correction_bias|e_score_correction_bias
+    |indexer(?:\.\w+)*|eh_proj|wpe|(?:\w*_)?position(?:s|_embeddings?)|token_type_embeddings
+    |patch_embed\w*(?:\.proj)?|class_embedding|per_layer_input_gate|per_layer_projection
+    )$"""
+)
+_ROWS = re.compile(r"(?:^|\.)(?:o_proj|out_proj|down_proj|dense_4h_to_h|dense|c_proj|fc2|wo|w2)$")
+_KEYS_VALUES = re.compile(r"(?:^|\.)(?:k_proj|v_proj|kv_proj|key|value|wk|wv)$")
+_FUSED = re.compile(r"(?:^|\.)(?:qkv_proj|query_key_value|wqkv|c_attn|qkv)$", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Portion:
+    """Bytes of one role that are shared out alike.
+
+    `cut` is evenly, copied, by-kv-heads or fused (queries, keys and values in one matrix).
+    `layers` are the decoder layers they belong to, in equal parts; outside of layers
+    `stage` is first, last, ends (both: a tied embedding) or all. `rows` are those of a
+    vocabulary table, 0 for anything else. The role is one of the contract's or
+    POSITIONS.
+    """
+
+    role: str
+    bytes: int
+    cut: str = "evenly"
+    stage: str = "all"
+    layers: tuple[int, ...] = ()
+    rows: int = 0
+
+
+def portions_of(pieces: Iterable[Piece], *, tied: bool) -> tuple[Portion, ...]:
+    """Return the portions of tensors; those alike are one."""
+    sums: Counter[Portion] = Counter()
+    for piece in pieces:
+        sums[_kind(piece, tied=tied)] += piece.bytes
+    return tuple(replace(kind, bytes=size) for kind, size in sums.items())
+
+
+def _kind(piece: Piece, *, tied: bool) -> Portion:
+    group, role = piece.stored.group, piece.role
+    module, suffix = split_name(group.name)
+    if role != "mtp" and decoder_layer(group.name):
+        # a group that reaches into the next-token layers was split: these are the model's own
+        own = len(group.layers) * piece.count // group.count
+        return Portion(
+            role=role, bytes=0, cut=_cut(role, module, suffix), layers=group.layers[:own]
+        )
+    stages = {"embedding": "ends" if tied else "first"}
+    stages |= dict.fromkeys(("lm_head", "norm", "mtp"), "last")
+    table = role in ("embedding", "lm_head") and len(group.shape) == 2
+    cut = _cut(role, module, suffix)
+    rows = group.shape[0] if table and cut == "evenly" else 0
+    return Portion(role=role, bytes=0, cut=cut, stage=stages.get(role, "all"), rows=rows)
+
+
+def _cut(role: str, module: str, suffix: str) -> str:
+    if role_of(module) == "norm" or _COPIED.search(module):
+        return "copied"
+    if suffix == "bias" and _ROWS.search(module):
+        return "copied"
+    if role == "attention" and _KEYS_VALUES.search(module):
+        return "by-kv-heads"
+    return "fused" if role == "attention" and _FUSED.search(module) else "evenly"
+
+
+def in_roles(portions: Iterable[Portion], sizes: dict[str, int]) -> tuple[Portion, ...]:
+    """Return portions scaled to other totals of their roles; a role without one is left out.
+
+    Tables that an engine builds stay as they are.
+    """
+    known = tuple(portions)
+    sizes = {**sizes, POSITIONS: sum(p.bytes for p in known if p.role == POSITIONS)}
+    totals: Counter[str] = Counter()
+    for portion in known:
+        totals[portion.role] += portion.bytes
+    return tuple(
+        replace(p, bytes=p.bytes * sizes[p.role] // totals[p.role])
+        for p in known
+        if p.role in sizes
+    )
+
+
+def on_fullest_rank(
+    portions: Iterable[Portion], architecture: Architecture, *, tp: int, pp: int, padding: int = 1
+) -> Fraction:
+    """Return the bytes on the fullest rank of the fullest stage.
+
+    Rows of vocabulary tables are rounded up to a multiple of `padding`. Towers, and what
+    belongs neither to a layer nor to an end of the model, are built on every stage.
+    Source of the stages: vLLM 0.19, models/llama.py (embeddings with the first layers, and
+    with the last too where they are tied; head and last norm with the last).
+    """
+    layers = architecture.num_hidden_layers or len(architecture.layers)
+    stages = [*pipeline_stages(layers, pp)[:-1], range(10**9)]  # what is left is the last one's
+    sums = [Fraction(0)] * pp
+    for portion in portions:
+        size = portion.bytes * _share(portion, architecture, tp)
+        if portion.rows:
+            size *= Fraction(-(-portion.rows // padding) * padding, portion.rows)
+        for i, share in enumerate(_placed(portion, stages)):
+            sums[i] += size * share
+    return max(sums)
+
+
+def _placed(portion: Portion, stages: list[range]) -> Iterator[Fraction]:
+    """Yield which share of a portion each stage has."""
+    last = len(stages) - 1
+    if not portion.layers:
+        here = {"first": {0}, "last": {last}, "ends": {0, last}}.get(portion.stage)
+        yield from (Fraction(here is None or i in here) for i in range(last + 1))
+        return
+    left = portion.layers
+    for stage in stages:
+        own = sum(layer in stage for layer in left)
+        left = left[own:]
+        yield Fraction(own, len(portion.layers))
+
+
+def _share(portion: Portion, architecture: Architecture, tp: int) -> Fraction:
+    """Return which share of a portion one tensor-parallel rank has."""
+    if portion.cut == "copied":
+        return Fraction(1)
+    if portion.cut == "evenly" or not portion.layers:
+        return Fraction(1, tp)
+    found = Counter(_heads(architecture, layer) for layer in portion.layers)
+    total = sum((n * _of_heads(portion.cut, *h, tp) for h, n in found.items()), Fraction(0))
+    return total / len(portion.layers)
+
+
+def _heads(architecture: Architecture, index: int) -> tuple[int | None, int | None]:
+    """Return how many query and KV heads a layer has."""
+    if index >= len(architecture.layers):
+        return architecture.num_attention_heads, architecture.num_key_value_heads
+    layer = architecture.layers[index]
+    kept = (s.heads for s in layer.stores if isinstance(s, Grows) and s.role is Role.KV)
+    return layer.heads, next(kept, None)
+
+
+def _of_heads(cut: str, heads: int | None, kv_heads: int | None, tp: int) -> Fraction:
+    if kv_heads is None or kv_heads >= tp or (cut == "fused" and heads is None):
+        return Fraction(1, tp)
+    copied = Fraction(1, kv_heads)
+    if cut == "by-kv-heads":
+        return copied
+    keys_values = Fraction(2 * kv_heads, (heads or 0) + 2 * kv_heads)
+    return keys_values * copied + (1 - keys_values) / tp

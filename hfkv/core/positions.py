@@ -1,0 +1,84 @@
+"""The tables of rotary positions that vLLM builds while it loads a model, and counts as loaded.
+
+"Model loading took 14.99 GiB" of Llama-3.1-8B is 14.96 of weights and 131,072 positions x 128.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any
+
+from hfkv.core.architecture import Architecture
+from hfkv.core.config import Config
+from hfkv.core.descend import decoder_part
+
+__all__ = ["position_elements"]
+
+_VIDEO = 4  # mrope: "we enlarge max_position_embeddings to 4 times" for long videos
+
+
+def position_elements(config: dict[str, Any], architecture: Architecture) -> int:
+    """Return the elements of all tables: positions x rotated dims, a sine or cosine each.
+
+    Every rank has all of them, in the compute dtype. Kinds of rope that are not known, and
+    models that state none, count nothing.
+    Source: vLLM 0.19, model_executor/layers/rotary_embedding: __init__.py (`get_rope`),
+    base.py, mrope.py, linear_scaling_rope.py, yarn_scaling_rope.py,
+    phi3_long_rope_scaled_rope.py; models/gemma3.py for a local rope beside the global one.
+    """
+    text = decoder_part(Config(config))
+    positions = architecture.max_context
+    width = text.count("qk_rope_head_dim") or architecture.head_dim
+    if positions is None or width is None:
+        return 0
+    return sum(
+        math.ceil(_positions(rope, positions, text)) * int(width * _partial(rope, text))
+        for rope in _ropes(text)
+    )
+
+
+def _ropes(text: Config) -> Iterator[dict[str, Any]]:
+    """Yield the parameters of each rope there is a table of."""
+    stated = text.given("rope_parameters") or text.given("rope_scaling")
+    rope = stated if isinstance(stated, dict) else {}
+    nested = [part for part in rope.values() if isinstance(part, dict)]
+    if nested:
+        yield from nested
+    elif rope or text.given("rope_theta") is not None:
+        yield rope
+    if text.given("rope_local_base_freq") is not None and not nested:
+        yield {}
+
+
+def _positions(rope: dict[str, Any], positions: int, text: Config) -> Fraction:
+    """Return how many positions a table has."""
+    kind = rope.get("rope_type") or rope.get("type") or "default"
+    trained = _number(rope.get("original_max_position_embeddings"))
+    trained = trained or _number(text.given("original_max_position_embeddings"))
+    factor = _number(rope.get("factor"))
+    if kind in ("default", "mrope", "llama3"):
+        found = Fraction(positions)
+    elif kind in ("linear", "dynamic") and factor:
+        found = positions * factor
+    elif kind in ("yarn", "deepseek_yarn") and factor and trained:
+        found = trained * factor
+    elif kind in ("longrope", "su") and trained:  # short and long factors, one after the other
+        found = trained + positions
+    else:
+        return Fraction(0)
+    return found * _VIDEO if "mrope_section" in rope else found
+
+
+def _partial(rope: dict[str, Any], text: Config) -> Fraction:
+    share = _number(rope.get("partial_rotary_factor"))
+    share = share or _number(text.given("partial_rotary_factor"))
+    return share if share and share <= 1 else Fraction(1)
+
+
+def _number(value: object) -> Fraction | None:
+    """Return a positive number that a table could be made for."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return Fraction(value) if 0 < value < 2**40 else None

@@ -1,0 +1,199 @@
+"""Which rank holds which weights: against what vLLM printed after loading, and by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from math import prod
+
+import pytest
+from asked import GEMMA_27B, GIB, LLAMA_8B, QWEN3_30B, fitted, stored
+from fit_cases import LLAMA
+
+from hfkv.core.architecture import read_architecture
+from hfkv.core.files import ModelFiles, Target, TensorGroup
+from hfkv.core.portions import Portion, in_roles, on_fullest_rank
+from hfkv.core.positions import position_elements
+from hfkv.core.weights import weigh
+
+V2_LITE = "deepseek-ai--DeepSeek-V2-Lite"
+MIXTRAL = "mistralai--Mixtral-8x7B-v0.1"
+# Model, GPUs, TP and PP, what "Model loading took", log in fixtures/logs.
+LOGS = [
+    (LLAMA_8B, "h100", (1, 1), 14.99, "L017"),
+    (LLAMA_8B, "h100:2", (2, 1), 7.51, "L026"),
+    (LLAMA_8B, "h100:4", (4, 1), 3.77, "L027"),
+    (LLAMA_8B, "h100:2", (1, 2), 7.51, "L024"),
+    (LLAMA_8B, "h100:4", (1, 4), 4.26, "L025"),
+    (QWEN3_30B, "h100", (1, 1), 56.88, "L050"),
+    (QWEN3_30B, "h100:4", (4, 1), 14.25, "L072"),
+    (MIXTRAL, "h100:2", (2, 1), 43.51, "L034"),
+    (MIXTRAL, "h100:4", (4, 1), 21.76, "L068"),
+    (V2_LITE, "h100", (1, 1), 29.43, "L002"),
+    (V2_LITE, "h100:2", (2, 1), 14.83, "L058"),
+    (V2_LITE, "h100:4", (4, 1), 7.51, "L059"),
+    (GEMMA_27B, "h100", (1, 1), 51.45, "L010"),
+    ("Qwen--Qwen2.5-VL-7B-Instruct", "h100", (1, 1), 15.67, "L195"),
+]
+
+
+@pytest.mark.parametrize(("model", "gpu", "sizes", "printed", "log"), LOGS, ids=str)
+def test_weights_on_a_rank_are_what_vllm_says_it_loaded(
+    model: str, gpu: str, sizes: tuple[int, int], printed: float, log: str
+) -> None:
+    """Within 0.7 %: latent projections, routers and norms are copied, ends stand on their stage."""
+    assert log
+    tp, pp = sizes
+    fit = fitted(
+        model,
+        gpu,
+        "vllm",
+        context=4096,
+        tensor_parallel_size=tp,
+        pipeline_parallel_size=pp,
+        engine_version="0.19.0",
+    )
+    assert fit.weights_bytes_per_gpu is not None
+    assert fit.weights_bytes_per_gpu / GIB == pytest.approx(printed, rel=0.007)
+    assert "weights are taken to be split evenly over the GPUs" not in fit.notes
+
+
+def test_llama_to_the_hundredth() -> None:
+    """8,030,261,248 parameters in 16 bit, and 131,072 positions of 128 in 16 bit."""
+    fit = fitted(LLAMA_8B, "h100", "vllm", context=4096)
+    assert fit.weights_bytes_per_gpu == 16_060_522_496 + 131_072 * 128 * 2
+    assert fitted(LLAMA_8B, "h100", context=4096).weights_bytes_per_gpu == 16_060_522_496
+
+
+def test_latent_projections_are_copied() -> None:
+    """DeepSeek-V2-Lite's header set, by its shapes; all in 16 bit but the routers, in 32."""
+    one, two = (
+        fitted(V2_LITE, gpu, context=4096).weights_bytes_per_gpu or 0 for gpu in ("h100", "h100:2")
+    )
+    latents = 27 * (1536 + 576) * 2048
+    norms = 27 * (2048 + 2048 + 1536 + 512) + 2048
+    copied = 2 * (latents + norms) + 4 * 26 * 64 * 2048
+    assert two == (one - copied) // 2 + copied
+
+
+def test_key_value_heads_are_copied_where_they_are_fewer_than_ranks() -> None:
+    """Llama-3.1-8B at TP 16: 8 KV heads of 128 x 4096, so a rank has an eighth, not a sixteenth."""
+    fit = fitted(LLAMA_8B, "h100:16", context=4096, tensor_parallel_size=16)
+    keys_values = 32 * 2 * 1024 * 4096 * 2
+    norms = (32 * 2 + 1) * 4096 * 2
+    rest = 16_060_522_496 - keys_values - norms
+    assert fit.weights_bytes_per_gpu == rest // 16 + keys_values // 8 + norms
+
+
+@pytest.mark.parametrize(
+    ("cut", "tp", "share"),
+    [
+        ("evenly", 16, Fraction(1, 16)),
+        ("copied", 16, Fraction(1)),
+        ("by-kv-heads", 4, Fraction(1, 4)),
+        ("by-kv-heads", 32, Fraction(1, 8)),
+        # 32 query heads and 2 x 8 of keys and values: 2/3 are cut, 1/3 has 8 parts
+        ("fused", 16, Fraction(2, 3) / 16 + Fraction(1, 3) / 8),
+    ],
+)
+def test_cuts(cut: str, tp: int, share: Fraction) -> None:
+    """Of the 32 query and 8 KV heads of a Llama layer."""
+    portion = Portion(role="attention", bytes=4800, cut=cut, layers=tuple(range(32)))
+    assert on_fullest_rank((portion,), LLAMA, tp=tp, pp=1) == 4800 * share
+
+
+def test_stages() -> None:
+    """32 layers on 3 stages are 11, 11 and 10 (vLLM); ends belong to theirs, towers to each."""
+    layers = Portion(role="mlp", bytes=320, layers=tuple(range(32)))
+    table = Portion(role="embedding", bytes=50, stage="first")
+    tied = Portion(role="embedding", bytes=50, stage="ends")
+    head = Portion(role="lm_head", bytes=70, stage="last")
+    tower = Portion(role="vision", bytes=7)
+    assert on_fullest_rank((layers,), LLAMA, tp=1, pp=3) == 110
+    assert on_fullest_rank((layers, table, head), LLAMA, tp=1, pp=3) == 170
+    assert on_fullest_rank((layers, tied), LLAMA, tp=1, pp=3) == 160
+    assert on_fullest_rank((layers, tied, tower), LLAMA, tp=1, pp=3) == 167
+    late = Portion(role="mlp", bytes=40, layers=(31, 32))  # a config that states a layer too few
+    assert on_fullest_rank((late,), LLAMA, tp=1, pp=2) == 40
+
+
+def test_the_vocabulary_is_padded() -> None:
+    """GPT-2's 50,257 rows become 50,304, the next multiple of 64; both fit 8 ranks."""
+    table = Portion(role="embedding", bytes=50_257 * 1536, rows=50_257)
+    assert on_fullest_rank((table,), LLAMA, tp=2, pp=1, padding=64) == 50_304 * 1536 // 2
+    padded, plain = (
+        fitted("openai-community--gpt2", "24gib", engine, context=512).weights_bytes_per_gpu
+        for engine in ("sglang", "none")
+    )
+    assert padded is not None
+    assert plain is not None
+    assert padded - plain == 47 * 768 * 2
+
+
+def test_drafting_loads_the_next_token_layers_on_the_last_stage() -> None:
+    """DeepSeek writes them behind its layers; their eh_proj is whole on every rank (nn.Linear)."""
+    shapes = {"eh_proj": (8, 16), "mlp.up_proj": (8, 8), "enorm": (8,)}
+    tensors = [
+        TensorGroup(name="model.layers.{}.mlp.up_proj.weight", dtype="BF16", shape=(8, 8),
+                    nbytes=128, count=3, layers=(0, 1, 2)),
+        *(
+            TensorGroup(name=f"model.layers.{{}}.{name}.weight", dtype="BF16", shape=shape,
+                        nbytes=2 * prod(shape), layers=(2,))
+            for name, shape in shapes.items() if name != "mlp.up_proj"
+        ),
+    ]  # fmt: skip
+    config = {"num_hidden_layers": 2}
+    report = weigh(
+        ModelFiles(target=Target(kind="file", id="x"), config=config, tensors=(*tensors,))
+    )
+    assert report is not None
+    two = replace(LLAMA, layers=LLAMA.layers[:2], num_hidden_layers=2)
+    assert on_fullest_rank(report.portions, two, tp=2, pp=2) == 128 // 2
+    both = report.portions + report.drafts
+    assert on_fullest_rank(both, two, tp=2, pp=2) == 128 // 2 + 128 // 2 + 256 + 16
+
+
+@pytest.mark.parametrize(
+    ("model", "elements"),
+    [
+        (LLAMA_8B, 131_072 * 128),
+        (V2_LITE, 4096 * 40 * 64),  # yarn, and only the rope part of a head
+        (GEMMA_27B, 131_072 * 8 * 128 + 131_072 * 128),  # linear, and a local one
+        ("Qwen--Qwen2.5-VL-7B-Instruct", 128_000 * 4 * 128),  # mrope
+        ("Qwen--Qwen3-Next-80B-A3B-Instruct", 262_144 * 64),  # a quarter of 256
+        ("microsoft--Phi-3-mini-128k-instruct", (4096 + 131_072) * 96),  # short and long
+        ("openai-community--gpt2", 0),
+        ("mosaicml--mpt-7b", 0),
+    ],
+)
+def test_position_tables(model: str, elements: int) -> None:
+    """Positions x rotated dims, as the config states them."""
+    files = stored(model)
+    assert position_elements(files.config or {}, read_architecture(files)) == elements
+
+
+@pytest.mark.parametrize(
+    "rope",
+    [
+        {"rope_type": "linear", "factor": float("nan")},
+        {"rope_type": "linear", "factor": -1},
+        {"rope_type": "linear", "factor": "8"},
+        {"rope_type": "yarn", "factor": 4},
+        {"rope_type": "no such rope"},
+        {"rope_type": ["default"]},
+    ],
+)
+def test_a_rope_that_is_not_known_counts_nothing(rope: dict[str, object]) -> None:
+    """A guess would be printed as a fact."""
+    files = stored(LLAMA_8B)
+    config = {**(files.config or {}), "rope_scaling": rope}
+    assert position_elements(config, read_architecture(files)) == 0
+
+
+def test_another_format_keeps_the_shares() -> None:
+    """Half of the experts, the same embedding; what the estimate has no figure for is dropped."""
+    experts = Portion(role="experts", bytes=600, layers=(0,))
+    router = Portion(role="experts", bytes=200, cut="copied", layers=(0,))
+    table = Portion(role="embedding", bytes=50)
+    found = in_roles((experts, router, table), {"experts": 400})
+    assert [portion.bytes for portion in found] == [300, 100]
