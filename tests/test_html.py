@@ -25,8 +25,9 @@ from hfkv.core.snapshots import loads
 from hfkv.core.workload import Deployment, Workload
 from hfkv.render.html import page_document, render_html
 from hfkv.render.html.elements import Html, el
-from hfkv.render.phrases import verdict
-from hfkv.render.units import size
+from hfkv.render.phrases import plan_phrase, verdict
+from hfkv.render.speed import CAVEAT, ceiling_phrase
+from hfkv.render.units import integer, size
 
 MODELS = Path(__file__).parent.parent / "fixtures" / "models"
 HOSTILE = "</script><script>alert(1)</script>\"'><img src=x onerror=alert(2)>\u202e{{x}}$x&amp;"
@@ -134,6 +135,27 @@ def test_the_page_says_without_its_script_what_the_text_says() -> None:
         *(finding.message for finding in report.findings),
         *(way.change for way in fit.ways_to_fit),
         *(reading.source for reading in report.architecture.readings),
+    ):
+        assert said in text, said
+
+
+def test_the_page_says_what_to_type_and_how_fast_at_most() -> None:
+    """Plans, the command that starts the engine and the bound on speed are those of the text."""
+    files = loads((MODELS / "deepseek-ai--DeepSeek-V3.hfkv.json").read_bytes(), where="V3")
+    gpus = tuple(parse_gpu("h200:8"))
+    work = Workload(context=32_768, engine="vllm", deployment=Deployment(gpus=gpus))
+    report = analyze(files, work)
+    (fit,) = report.fit
+    text = read(page_of(report)).text
+    assert [plan.tensor_parallel_size for plan in fit.plans] == [8, 4, 2, 1]
+    assert fit.answers is not None
+    for said in (
+        *(plan_phrase(plan) for plan in fit.plans),
+        *(plan.reason for plan in fit.plans if plan.reason),
+        *fit.commands,
+        ceiling_phrase(fit),
+        CAVEAT,
+        *(integer(row.max_sequences) for row in fit.answers.contexts),
     ):
         assert said in text, said
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ pytestmark = pytest.mark.browser
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 GEMMA, QWEN = "google--gemma-3-27b-it", "Qwen--Qwen3-Next-80B-A3B-Instruct"
-V4 = "deepseek-ai--DeepSeek-V4-Flash"
+V3, V4 = "deepseek-ai--DeepSeek-V3", "deepseek-ai--DeepSeek-V4-Flash"
 LLAMA, BERT = "meta-llama--Llama-3.1-8B", "google-bert--bert-base-uncased"
 
 
@@ -64,6 +65,7 @@ def written(folder: Path, *names: str, work: Workload) -> Path:
 PAGES = {
     "one GPU": ((GEMMA,), work_on("rtx4090")),
     "no GPU": ((QWEN,), work_on()),
+    "a plan": ((V3,), work_on("h200:8", engine="vllm", context=32_768)),
     "several GPUs": ((LLAMA,), work_on("rtx4090", "a100-80", "24gb")),
     "no cache": ((BERT,), work_on("t4")),
     "a comparison": ((LLAMA, GEMMA, "FAILED", BERT), work_on("h100-80")),
@@ -109,21 +111,60 @@ def test_it_runs_quietly_and_asks_for_nothing(
     assert page.run("return performance.getEntriesByType('resource').map((one) => one.name)") == []
 
 
+FORMATS = "return [...document.getElementById('format').options].map((one) => one.value)"
+
+
+@pytest.mark.parametrize("engine", ["none", "vllm", "llama.cpp"])
 @pytest.mark.parametrize("name", [GEMMA, QWEN])
-def test_the_controls_agree_with_the_command_line(page: Page, tmp_path: Path, name: str) -> None:
+def test_the_controls_agree_with_the_command_line(
+    page: Page, tmp_path: Path, name: str, engine: str
+) -> None:
     """At ten random settings the page shows the verdict and every figure that hfkv prints."""
     files = files_of(name)
-    page.open(written(tmp_path, name, work=work_on("rtx4090", context=4096)))
-    formats: list[str] = page.run(
-        "return [...document.getElementById('format').options].map((one) => one.value)"
-    )
-    for setting in drawn(20_26, 10, formats, lengths=False):
+    page.open(written(tmp_path, name, work=work_on("rtx4090", context=4096, engine=engine)))
+    for setting in drawn(20_26, 10, page.run(FORMATS), lengths=False, counts=(1, 2, 4)):
         _ask(page, setting)
-        report = analyze(files, setting.workload("none"))
+        report = _report_of(files, setting, engine)
+        if isinstance(report, str):
+            assert page.verdict() == f"{report}.", setting
+            continue
         shown = page.shown()
         assert shown["verdict"] == [(verdict(report)[1], "")], setting
         for figure, told in _printed(report).items():
             assert shown.get(figure, []) == told, (figure, setting)
+
+
+@pytest.mark.parametrize("engine", ["none", "vllm", "llama.cpp"])
+def test_a_comparison_agrees_with_the_command_line(page: Page, tmp_path: Path, engine: str) -> None:
+    """At ten random settings every model shows what hfkv prints, in its card and in the table."""
+    names = (LLAMA, GEMMA, QWEN)
+    page.open(written(tmp_path, *names, work=work_on("rtx4090", context=4096, engine=engine)))
+    for setting in drawn(8, 10, page.run(FORMATS), lengths=False, counts=(1, 2, 4)):
+        _ask(page, setting)
+        table = page.shown_in("[data-region=models] tbody tr")
+        for place, name in enumerate(names):
+            report = _report_of(files_of(name), setting, engine)
+            if isinstance(report, str):
+                assert page.verdict(place) == f"{report}.", (name, setting)
+                continue
+            shown, printed = page.shown(place), _printed(report)
+            assert shown["verdict"] == [(verdict(report)[1], "")], (name, setting)
+            for figure in ("kv.bytes", "kv.sequence", "fit.weights", "fit.kv", "fit.pool"):
+                assert shown.get(figure, []) == printed[figure], (name, figure, setting)
+            (fit,) = report.fit
+            assert table[place]["kv.bytes"] == printed["kv.bytes"], (name, setting)
+            assert table[place]["fit.sequences"] == [(integer(fit.max_sequences), "")]
+            assert table[place]["fit.longest"] == [(integer(fit.max_context), "")]
+
+
+def _report_of(files: ModelFiles, setting: Setting, engine: str) -> Report | str:
+    """Return the report, or in words why there is none."""
+    try:
+        return analyze(
+            files, replace(setting, utilization=setting.utilization or 90).workload(engine)
+        )
+    except HfkvError as error:
+        return error.message
 
 
 def _printed(report: Report) -> dict[str, list[tuple[str, str]]]:
@@ -283,6 +324,33 @@ def test_a_format_that_rows_do_not_fill_is_refused_in_words(page: Page, tmp_path
         "q8_0 stores values in blocks of 32, and a row of 12 does not fill them"
     )
     assert page.verdict() == f"{refused.value.message}."
+
+
+def test_what_no_control_changes_is_shown_for_what_was_asked(page: Page, tmp_path: Path) -> None:
+    """Plans, commands and the bound on speed give way to a sentence, and come back."""
+    page.open(written(tmp_path, V3, work=work_on("h200:8", engine="vllm", context=32_768)))
+    seen = "return [...document.querySelectorAll('[data-asked], [data-region=otherwise]')]"
+    seen += ".map((one) => one.checkVisibility())"
+    assert page.run(seen) == [True, False]
+    assert "--tensor-parallel-size 8" in page.text("[data-asked] .paste")
+    page.put("context", 8192)
+    assert page.run(seen) == [False, True]
+    page.run("document.getElementById('reset').click()")
+    assert page.run(seen) == [True, False]
+
+
+def test_lines_that_lie_on_each_other_can_be_told_apart(page: Page, tmp_path: Path) -> None:
+    """Two models that keep as much are drawn in turns; a line ends where its model does."""
+    names = (LLAMA, "mistralai--Mixtral-8x7B-v0.1")  # both keep 128 KiB a token
+    page.open(written(tmp_path, *names, work=work_on("h100-80", context=4096)))
+    dashes = "return [...document.querySelectorAll('[data-region=curves] .keys line')]"
+    dashes += ".map((one) => one.getAttribute('stroke-dasharray'))"
+    assert page.run(dashes) == ["", "10 10"]
+    row: list[str] = page.run(
+        "return [...[...document.querySelectorAll('[data-region=curves] tbody tr')].at(-1).cells]"
+        ".map((cell) => cell.textContent)"
+    )
+    assert row == ["131,072", "16.0 GiB", "–"]  # Mixtral is made for 32,768
 
 
 def test_one_setting_moves_all_models_of_a_comparison(page: Page, tmp_path: Path) -> None:

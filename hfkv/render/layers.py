@@ -9,8 +9,9 @@ from hfkv.core.snapshots import format_ranges
 from hfkv.core.stores import Fixed, Grows, Layer, Role
 from hfkv.render.units import NOTHING, integer
 
-__all__ = ["LayerGroup", "dims", "every", "group_layers", "heads"]
+__all__ = ["LayerGroup", "dims", "every", "group_layers", "heads", "places"]
 
+_LONG = 30  # characters: a longer list of layers says less than "all others"
 _SUFFIX = {1: "st", 2: "nd", 3: "rd"}
 
 
@@ -80,6 +81,16 @@ def dims(group: LayerGroup) -> str:
     if group.head_dim == group.v_head_dim:
         return integer(group.head_dim or 0)
     return f"K {group.head_dim}, V {group.v_head_dim}"
+
+
+def places(groups: tuple[LayerGroup, ...]) -> list[str]:
+    """Return which layers each group has; a long list of the largest is `all others`."""
+    largest = max(groups, key=lambda group: len(group.indices), default=None)
+    said = [(group, every(group.indices)) for group in groups]
+    return [
+        "all others" if group is largest and len(which) > _LONG and len(groups) > 1 else which
+        for group, which in said
+    ]
 
 
 def every(indices: tuple[int, ...]) -> str:

@@ -10,14 +10,12 @@ from rich.text import Text
 from hfkv.core.kv import Component, KVReport
 from hfkv.core.report import Report
 from hfkv.core.stores import Layer
-from hfkv.render.layers import dims, every, group_layers, heads
+from hfkv.render.layers import dims, group_layers, heads, places
 from hfkv.render.phrases import load_phrase, plural
 from hfkv.render.sheet import Sheet, quiet, table
 from hfkv.render.units import clean, dtype, integer, ratio, size
 
 __all__ = ["cache_section"]
-
-_LONG = 30  # characters: a longer list of layers says less than "all others"
 
 # Engines that check at start-up for something else than they hold later.
 _THREE_FIGURES = ("vllm",)
@@ -54,16 +52,14 @@ def cache_section(report: Report) -> Iterator[RenderableType]:
 def _layers(layers: tuple[Layer, ...]) -> Sheet:
     grid = table(">layers", "kind", ">KV heads", ">head dim", ">window", "which")
     groups = group_layers(layers)
-    largest = max(groups, key=lambda group: len(group.indices))
-    for group in groups:
-        which = every(group.indices)
+    for group, which in zip(groups, places(groups), strict=True):
         grid.add_row(
             integer(len(group.indices)),
             group.kind.replace("_", " "),
             heads(group),
             dims(group),
             integer(group.window),
-            quiet("all others" if group is largest and len(which) > _LONG else which),
+            quiet(which),
         )
     return grid
 

@@ -11,26 +11,19 @@ from rich.table import Table
 from rich.text import Text
 
 from hfkv.core.report import Report
+from hfkv.render.limits import engine_figures
 from hfkv.render.phrases import plan_phrase, plural
 from hfkv.render.sheet import Sheet, quiet, table
 from hfkv.render.tables import widest
 from hfkv.render.units import clean, integer, size, size_or_none, tokens
 
 if TYPE_CHECKING:
-    from hfkv.core.answers import Answers, ContextRow
+    from hfkv.core.answers import ContextRow
     from hfkv.core.fit import FitReport
     from hfkv.core.plans import Plan
 
 __all__ = ["capacity", "command_section"]
 
-# What each engine calls the most sequences it is started for.
-_MOST = {
-    "vllm": "max_num_seqs",
-    "sglang": "max_running_requests",
-    "trtllm": "max_batch_size",
-    "llama.cpp": "slots (-np)",
-    "ollama": "OLLAMA_NUM_PARALLEL",
-}
 _NEAR = 100  # a figure within one part in so many is the same, said by other means
 
 
@@ -62,7 +55,7 @@ def _figures(report: Report, fit: FitReport) -> Table:
         grid.add_row(f"longest single {single}", _longest(report, fit))
         grid.add_row("tokens in all", _tokens(fit))
     if fit.answers is not None:
-        for name, text in _engine(report.workload.engine, fit.answers):
+        for name, text in engine_figures(report.workload.engine, fit.answers):
             grid.add_row(name, text)
     return grid
 
@@ -100,26 +93,6 @@ def _longest(report: Report, fit: FitReport) -> Text:
 
 def _tokens(fit: FitReport) -> Text:
     return _beside(fit.max_tokens, fit.answers.simple_formula_max_tokens if fit.answers else None)
-
-
-def _engine(engine: str, answers: Answers) -> Iterator[tuple[str, str]]:
-    """Yield what the engine itself will make of the room."""
-    most = answers.max_num_seqs
-    if most is not None:
-        yield (
-            _MOST.get(engine, "sequences at once"),
-            f"up to {integer(most)} for sequences like this",
-        )
-    held = answers.preemption_sequences
-    if held is not None:
-        all_tokens = plural(answers.preemption_tokens or 0, "token")
-        like = plural(held, "sequence")
-        yield "preemption starts", f"beyond {like} like this, {all_tokens} in all"
-    start = answers.start_up
-    if start is not None:
-        above, below = start.max_concurrency
-        known = f"{integer(start.kv_cache_tokens)} tokens, concurrency {above / below:.2f}x"
-        yield f"{engine} will log", known
 
 
 def _contexts(rows: tuple[ContextRow, ...], width: int) -> Iterator[RenderableType]:

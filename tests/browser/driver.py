@@ -98,10 +98,17 @@ class Page:
             ".map((one) => [one.dataset.figure, one.textContent, one.title])",
             model,
         )
-        figures: dict[str, list[tuple[str, str]]] = {}
-        for name, text, title in found:
-            figures.setdefault(name, []).append((text, title))
-        return figures
+        return _by_name(found)
+
+    def shown_in(self, selector: str) -> list[dict[str, list[tuple[str, str]]]]:
+        """Return the figures in every element that matches, each as `shown` has them."""
+        found: list[list[tuple[str, str, str]]] = self.run(
+            "return [...document.querySelectorAll(arguments[0])].map((place) =>"
+            " [...place.querySelectorAll('[data-figure]')]"
+            ".map((one) => [one.dataset.figure, one.textContent, one.title]))",
+            selector,
+        )
+        return [_by_name(figures) for figures in found]
 
     def verdict(self, model: int = 0) -> str:
         """Return the sentence at the top of one model."""
@@ -130,3 +137,10 @@ class Page:
         """Return what the browser had to say, such as blocked scripts and errors."""
         found = self.chrome.get_log("browser")  # type: ignore[no-untyped-call]
         return [entry["message"] for entry in found]
+
+
+def _by_name(found: list[tuple[str, str, str]]) -> dict[str, list[tuple[str, str]]]:
+    figures: dict[str, list[tuple[str, str]]] = {}
+    for name, text, title in found:
+        figures.setdefault(name, []).append((text, title))
+    return figures

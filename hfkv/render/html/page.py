@@ -12,6 +12,7 @@ from typing import Any
 
 from hfkv.core.gpus import parse_gpu
 from hfkv.core.report import Report
+from hfkv.render.html.asked import asked_section
 from hfkv.render.html.controls import controls
 from hfkv.render.html.elements import Html, el, join
 from hfkv.render.html.facts import choice, facts, no_controls
@@ -45,7 +46,12 @@ def page_document(report: Report) -> dict[str, Any]:
     """Return the `hfkv.inspect/1` document with what `render_html` needs besides, as `page`."""
     missing = no_controls(report) if report.kv is not None else None
     known = facts(report, report.kv) if report.kv is not None and missing is None else None
-    page = {"words": words(report), "facts": known, "no_controls": missing}
+    page = {
+        "words": words(report),
+        "facts": known,
+        "no_controls": missing,
+        "asked": asked_section(report),
+    }
     return {**inspect_document(report), "page": page}
 
 

@@ -41,19 +41,20 @@ def failure(index: int, document: dict[str, Any], *, several: bool) -> Html:
 
 
 def article(index: int, document: dict[str, Any], *, form: Html | None, several: bool) -> Html:
-    """Return one model: answer, why, weights, warnings, sources; the last four folded of several.
+    """Return one model: answer, how far, why, weights, warnings, sources; folded of several.
 
     `form` follows the answer, or why there is none.
     """
     level = 2 if several else 1
     rest = join(
+        _far(document, level + 1),
         _why(document, level + 1),
         weights_section(document, level + 1),
         warnings_section(document, level + 1),
         sources_section(document, level + 1),
     )
     if several:
-        title = f"Why, weights, warnings and sources of {document['target']['id']}"
+        title = f"How far, why, weights, warnings and sources of {document['target']['id']}"
         rest = el("details", el("summary", title), rest, class_="more")
     missing = document["page"]["no_controls"]
     if missing is not None:
@@ -147,7 +148,24 @@ def _ways(fits: list[dict[str, Any]]) -> Html | None:
     if not rows:
         return None
     heading = ("change", *(("on",) if len(fits) > 1 else ()), ">frees per GPU", "enough")
-    return el("div", table(heading, rows, "Ways to fit"), data_region="ways")
+    return el("div", table(heading, rows, "Ways to fit"), data_asked=True)
+
+
+def _far(document: dict[str, Any], level: int) -> Html | None:
+    """Return the card of what holds for what was asked, and a word for anything else."""
+    asked = document["page"]["asked"]
+    if asked is None:
+        return None
+    said = (
+        "Lengths, plans, commands and the bound on speed are worked out for what was asked. "
+        "For another setting, run its command line."
+    )
+    return section(
+        "How far it goes",
+        level,
+        el("div", asked, data_asked=True),
+        el("p", said, class_="quiet", data_region="otherwise", hidden=True),
+    )
 
 
 def _why(document: dict[str, Any], level: int) -> Html | None:

@@ -9,7 +9,7 @@ from hfkv.core.engines.registry import engine_named
 from hfkv.core.kv import layer_bytes
 from hfkv.core.report import Report
 from hfkv.render.html.holdings import precision_of
-from hfkv.render.layers import dims, every, group_layers, heads
+from hfkv.render.layers import dims, group_layers, heads, places
 from hfkv.render.phrases import CONFIDENCE, load_phrase, model_phrase, verdict
 from hfkv.render.units import clean, integer
 
@@ -22,6 +22,7 @@ def words(report: Report) -> dict[str, Any]:
     """Return the verdict, the model in a line, its layers, and the path of every figure."""
     feeling, sentence = verdict(report)
     grade = report.architecture.confidence.name.lower()
+    groups = group_layers(report.architecture.layers)
     return {
         "feeling": feeling.name.lower(),
         "verdict": sentence,
@@ -35,9 +36,9 @@ def words(report: Report) -> dict[str, Any]:
                 heads(group),
                 dims(group),
                 integer(group.window),
-                every(group.indices),
+                which,
             ]
-            for group in group_layers(report.architecture.layers)
+            for group, which in zip(groups, places(groups), strict=True)
         ],
         "kept": _kept(report),
         "readings": [

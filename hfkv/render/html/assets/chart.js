@@ -69,16 +69,22 @@ const SHORT_DASHES = [[3, 3], [1, 4], [5, 2]];
 const DASHES = {token: [[], [14, 3], [14, 3, 3, 3]], window: LONG, chunk: LONG, ratio: LONG,
   fixed: SHORT_DASHES, source: SHORT_DASHES};
 
-// The lines of a comparison: the sum of each model.
+const TURNS = [[10, 10], [4, 8], [2, 10]];
+
+// The lines of a comparison: the sum of each model, up to the longest context it is made for.
 function totals(models, told) {
   const sized = told.flatMap((one, i) => (one?.bytes ? [{one, model: models[i]}] : []));
   const top = sized.reduce((n, {one, model}) =>
     most(n, most(model.facts.max_context ?? 0n, one.asked.tokens)), 1n);
   const xs = contexts(top, []);
-  const series = sized.map(({one, model}, i) => ({
-    name: model.id, color: `series-${i % 8}`, dash: i < 8 ? [] : [6, 4],
-    values: xs.map((n) => plain(one.asked.sequences * one.held(BigInt(n)).bytes)), now: one.bytes,
-  }));
+  const alike = {}; // lines that lie on each other take turns
+  const series = sized.map(({one, model}, i) => {
+    const ends = most(model.facts.max_context ?? top, one.asked.tokens);
+    const values = xs.map((n) => (BigInt(n) > ends ? undefined : plain(one.asked.sequences * one.held(BigInt(n)).bytes)));
+    const before = alike[one.perToken] = (alike[one.perToken] ?? -1) + 1;
+    return {name: model.id, color: `series-${i % 8}`, dash: before ? TURNS[(before - 1) % 3] : i < 8 ? [] : [6, 4],
+      values, now: one.bytes};
+  });
   return {xs, series, tokens: null, limits: [], room: null,
     title: `KV cache of ${plural(sized[0]?.one.asked.sequences ?? 1n, "sequence")} by context, all models`};
 }
@@ -147,10 +153,15 @@ function options(shown, width, readout) {
   };
 }
 
+// A value of a line: null is nothing on a logarithmic scale, undefined is beyond its end.
+function told(value) {
+  return value === undefined ? "–" : size(BigInt(Math.round(value ?? 0)));
+}
+
 function reading(shown, index) {
   if (index === null || index === undefined) return "";
   const parts = shown.series.map((one) =>
-    `${one.name} ${size(BigInt(Math.round(one.values[index] ?? 0)))}`);
+    `${one.name} ${told(one.values[index])}`);
   return `${grouped(BigInt(shown.xs[index]))} tokens: ${parts.join(", ")}`;
 }
 
@@ -159,7 +170,7 @@ function numbers(shown) {
   shown.xs.forEach((tokens, i) => {
     const next = shown.xs[i + 1];
     if (next !== undefined && Math.log2(next) < rows.length + 8) return;
-    rows.push([grouped(BigInt(tokens)), ...shown.series.map((one) => size(BigInt(Math.round(one.values[i] ?? 0))))]);
+    rows.push([grouped(BigInt(tokens)), ...shown.series.map((one) => told(one.values[i]))]);
   });
   return h("details", {}, h("summary", {}, "The curve as numbers"),
     table(shown.title, [">tokens", ...shown.series.map((one) => `>${one.name}`)], rows));

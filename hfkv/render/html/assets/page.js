@@ -89,18 +89,26 @@ function regions(index) {
   return (name) => place.querySelector(`[data-region="${name}"]`);
 }
 
+// What no control changes stands for what was asked; anything else gets a sentence instead.
+function showAsked(index) {
+  const place = document.querySelector(`[data-model="${index}"]`);
+  const same = setting === start;
+  for (const part of place.querySelectorAll("[data-asked]")) part.hidden = !same;
+  for (const part of place.querySelectorAll("[data-region=otherwise]")) part.hidden = same;
+}
+
 function show(model, index, told) {
   const region = regions(index);
   if (told.refused) {
     showVerdict(region("verdict"), ["unknown", `${told.refused}.`]);
     region("memory").replaceChildren();
+    showAsked(index);
     return;
   }
   const {facts} = model;
   showVerdict(region("verdict"), verdict(facts, told));
   region("memory").replaceChildren(...memory(facts, told).filter(Boolean));
-  const ways = region("ways");
-  if (ways) ways.hidden = setting !== start;
+  showAsked(index);
   if (!region("components")) return;
   region("components").replaceChildren(...components(told));
   region("layers").replaceChildren(...layerMap(facts, told));
@@ -182,8 +190,12 @@ function wire() {
     ask({utilization: [BigInt($("utilization").value), 100n]}));
   $("reset").addEventListener("click", () => { setting = start; refresh(); });
   $("controls").addEventListener("submit", (event) => event.preventDefault());
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () =>
-    drawn.forEach(({plot}) => plot.redraw()));
+  for (const colors of ["(prefers-color-scheme: dark)", "print"]) {
+    matchMedia(colors).addEventListener("change", () => drawn.forEach(({plot}) => plot.redraw()));
+  }
+  addEventListener("beforeprint", () => {
+    for (const one of document.querySelectorAll("details.more")) one.open = true;
+  });
   addEventListener("resize", () => drawn.forEach(({plot}, region) =>
     plot.setSize({width: region.clientWidth, height: 300})));
 }
