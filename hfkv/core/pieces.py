@@ -8,7 +8,6 @@ from hfkv.core.config import Config
 from hfkv.core.descend import decoder_part
 from hfkv.core.files import ModelFiles
 from hfkv.core.quantization import Scheme, Stored, unpack
-from hfkv.core.quantization.layouts import split_name
 from hfkv.core.record import dataclass
 from hfkv.core.roles import decoder_layer, mtp_layers, role_of
 
@@ -46,17 +45,17 @@ class Inventory:
     @property
     def unloaded(self) -> tuple[Piece, ...]:
         """Return what engines leave on disk: MTP layers, a spare head, rebuilt buffers."""
-        return tuple(
-            p
-            for p in self.pieces
-            if p in self.spare or p.role == "mtp" or p.stored.layout == "buffer"
-        )
+        return tuple(p for p in self.pieces if self._left(p))
 
     @property
     def loaded(self) -> tuple[Piece, ...]:
         """Return what engines keep on the GPU."""
-        left = set(self.unloaded)
-        return tuple(p for p in self.pieces if p not in left)
+        return tuple(p for p in self.pieces if not self._left(p))
+
+    def _left(self, piece: Piece) -> bool:
+        # a spare head is all of the head or nothing of it, but for its bias
+        spare = bool(self.spare) and piece.role == "lm_head" and _is_head(piece)
+        return spare or piece.role == "mtp" or piece.stored.layout == "buffer"
 
 
 def take_inventory(files: ModelFiles, scheme: Scheme | None) -> Inventory:
@@ -83,12 +82,11 @@ def _pieces(stored: tuple[Stored, ...], layers: int | None) -> Iterator[Piece]:
 
 
 def _role(s: Stored) -> str:
-    module, _ = split_name(s.group.name)
-    if any(part.startswith("mtp") for part in module.split(".")):
+    if any(part.startswith("mtp") for part in s.module.split(".")):
         return "mtp"
     if s.layout == "overhead":
         return "quantization"
-    return role_of(module)
+    return role_of(s.module)
 
 
 def _tied(files: ModelFiles, text: Config, stored: tuple[Stored, ...]) -> bool:
@@ -110,10 +108,12 @@ def _tied(files: ModelFiles, text: Config, stored: tuple[Stored, ...]) -> bool:
 def _spare_head(pieces: tuple[Piece, ...]) -> tuple[Piece, ...]:
     """Return a stored output head that repeats a tied embedding: engines skip it."""
     embedded = {p.parameters for p in pieces if p.role == "embedding"}
-    head = tuple(
-        p for p in pieces if p.role == "lm_head" and split_name(p.stored.group.name)[1] != "bias"
-    )
+    head = tuple(p for p in pieces if p.role == "lm_head" and _is_head(p))
     return head if sum_known(p.parameters for p in head) in embedded else ()
+
+
+def _is_head(piece: Piece) -> bool:
+    return piece.stored.key != "bias"
 
 
 def sum_known(values: Iterable[int | None]) -> int | None:

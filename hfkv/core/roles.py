@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 from hfkv.core.files import TensorGroup
 
 __all__ = ["ROLES", "decoder_layer", "mtp_layers", "role_of", "tower_of"]
+
+# Several readings ask for the same names: a model has some dozens, a hostile header 300,000.
+_REMEMBERED = 100_000
 
 ROLES = (
     "embedding",
@@ -104,6 +108,7 @@ def tower_of(module: str) -> str | None:
     return next((role for role, pattern in _TOWERS if pattern.search(lowered)), None)
 
 
+@lru_cache(_REMEMBERED)
 def role_of(module: str) -> str:
     """Return the role of a module by its name alone; mtp and quantization are not names."""
     lowered = module.lower()
@@ -118,6 +123,7 @@ _STACK = re.compile(r"^(?:[A-Za-z_]\w*\.)*(?:layers|layer|h|blocks|block)\.\{\}\
 _MTP_OWN = re.compile(r"\.\{\}\.(?:eh_proj|enorm|hnorm|shared_head)\.")
 
 
+@lru_cache(_REMEMBERED)
 def decoder_layer(name: str) -> bool:
     """Return whether the first number in a template counts layers of the text decoder."""
     if not _STACK.match(name) or tower_of(name):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from hfkv.core.files import TensorGroup
@@ -40,15 +41,15 @@ def merge_groups(parts: Iterable[tuple[TensorGroup, ...]]) -> tuple[TensorGroup,
             key = (group.name, group.dtype, group.shape, group.nbytes)
             merged.setdefault(key, []).append(group)
     return tuple(
-        TensorGroup(
-            name=name,
-            dtype=dtype,
-            shape=shape,
-            nbytes=nbytes,
-            count=sum(group.count for group in groups),
-            layers=tuple(sorted({layer for group in groups for layer in group.layers})),
-        )
-        for (name, dtype, shape, nbytes), groups in sorted(merged.items())
+        groups[0] if len(groups) == 1 else _merged(groups) for _, groups in sorted(merged.items())
+    )
+
+
+def _merged(groups: list[TensorGroup]) -> TensorGroup:
+    return replace(
+        groups[0],
+        count=sum(group.count for group in groups),
+        layers=tuple(sorted({layer for group in groups for layer in group.layers})),
     )
 
 

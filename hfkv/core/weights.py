@@ -12,7 +12,6 @@ from hfkv.core.files import ModelFiles
 from hfkv.core.pieces import Piece, sum_known, take_inventory
 from hfkv.core.portions import Portion, portions_of
 from hfkv.core.quantization import Scheme, read_scheme
-from hfkv.core.quantization.layouts import split_name
 from hfkv.core.record import dataclass
 from hfkv.core.roles import ROLES
 from hfkv.errors import MalformedError
@@ -203,7 +202,7 @@ def _unquantized(pieces: tuple[Piece, ...]) -> tuple[str, ...]:
     return tuple(
         sorted(
             {
-                split_name(p.stored.group.name)[0]
+                p.stored.module
                 for p in pieces
                 if p.stored.layout == "plain" and len(p.stored.group.shape) > 1
             }

@@ -233,8 +233,7 @@ def _unexplained(layer: Layer, parts: Parts, stack: Stack) -> Iterator[Verdict]:
     roles = {store.role for store in layer.stores}
     own_keys = next((parts[p] for p in ("key", "fused") if p in parts), None)
     if own_keys and layer.kind in (LayerKind.NONE, LayerKind.SHARED) and not roles:
-        everywhere = all("key" in p or "fused" in p for p in stack.layers.values())
-        if layer.kind is LayerKind.NONE or not everywhere:
+        if layer.kind is LayerKind.NONE or not stack.keys_everywhere:
             yield _extra(layer, own_keys)
         else:
             # Gemma-3n stores keys that its sharing layers never use

@@ -12,7 +12,6 @@ from dataclasses import field
 
 from hfkv.core.files import ModelFiles
 from hfkv.core.quantization import Stored, read_scheme, unpack
-from hfkv.core.quantization.layouts import split_name
 from hfkv.core.record import dataclass
 from hfkv.core.roles import decoder_layer, mtp_layers, role_of, tower_of
 
@@ -49,12 +48,15 @@ class Stack:
     """The decoder's layers as the tensors show them: parts by layer.
 
     `layers` has an entry for every layer that has tensors, MTP layers left out.
-    `embedding` is the input embedding.
+    `embedding` is the input embedding. `parts` are those of any layer, and `keys_everywhere`
+    says that every layer has keys of its own.
     """
 
     prefix: str
     layers: dict[int, Parts] = field(default_factory=dict)
     embedding: Seen | None = None
+    parts: frozenset[str] = frozenset()
+    keys_everywhere: bool = False
 
     @property
     def depth(self) -> int:
@@ -63,7 +65,7 @@ class Stack:
 
     def has(self, *parts: str) -> bool:
         """Return whether some layer has one of these parts."""
-        return any(part in seen for seen in self.layers.values() for part in parts)
+        return not self.parts.isdisjoint(parts)
 
 
 _CROSS = re.compile(
@@ -115,7 +117,13 @@ def observe(files: ModelFiles, *, num_hidden_layers: int | None = None) -> Stack
             parts = layers.setdefault(layer, {})
             if part and shape:
                 parts.setdefault(part, Seen(tensor=s.group.name, shape=shape))
-    return Stack(prefix=prefix, layers=layers, embedding=embedding)
+    return Stack(
+        prefix=prefix,
+        layers=layers,
+        embedding=embedding,
+        parts=frozenset().union(*layers.values()),
+        keys_everywhere=all("key" in p or "fused" in p for p in layers.values()),
+    )
 
 
 def _named(
@@ -124,9 +132,8 @@ def _named(
     """Yield every tensor of a stack with its part and its logical shape."""
     biases = {s.group.name: s.group.shape for s in stored if s.group.name.endswith("bias")}
     for s in stored:
-        module, key = split_name(s.group.name)
-        part = None if key == "bias" else _part(module.split(".{}.", 1)[1])
-        yield s, part, _shape(s, part, biases.get(f"{module}.bias"), hidden)
+        part = None if s.key == "bias" else _part(s.module.split(".{}.", 1)[1])
+        yield s, part, _shape(s, part, biases.get(f"{s.module}.bias"), hidden)
 
 
 def _bytes(stored: Iterable[Stored]) -> int:
@@ -183,7 +190,7 @@ def _embedding(stored: tuple[Stored, ...], prefix: str) -> Seen | None:
         for s in stored
         if len(s.group.shape) == 2
         and s.shape
-        and role_of(split_name(s.group.name)[0]) == "embedding"
+        and role_of(s.module) == "embedding"
         and not re.search(r"per_layer|position|wpe|token_type", s.group.name)
     ]
     tables = [s for s in tables if s.group.name.startswith(root)] or tables

@@ -12,6 +12,7 @@ from dataclasses import replace
 from hfkv.core.architecture import Architecture
 from hfkv.core.evidence.observe import Parts, Seen, Stack, observe
 from hfkv.core.files import ModelFiles
+from hfkv.core.patterns import MAX_LAYERS
 from hfkv.core.readings import Confidence, Reading
 from hfkv.core.record import dataclass
 from hfkv.core.stores import Grows, Layer, LayerKind, Role
@@ -49,9 +50,8 @@ def layers_from_tensors(files: ModelFiles) -> FromTensors | None:
 
 def _understood(stack: Stack) -> bool:
     """Return whether every layer is attention with known widths, or has no mixer at all."""
-    return set(stack.layers) == set(range(stack.depth)) and all(
-        _plain(parts) for parts in stack.layers.values()
-    )
+    complete = len(stack.layers) == stack.depth <= MAX_LAYERS
+    return complete and all(_plain(parts) for parts in stack.layers.values())
 
 
 def _plain(parts: Parts) -> bool:

@@ -7,6 +7,7 @@ what stands beside it. `LAYOUTS` is the whole list, most specific first.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable
 
 from hfkv.core.files import TensorGroup
@@ -14,7 +15,7 @@ from hfkv.core.quantization import codebooks, floats, ints
 from hfkv.core.quantization.parts import Parts, Scheme, Stored, Unpacked
 from hfkv.core.record import dataclass
 
-__all__ = ["LAYOUTS", "Layout", "split_name", "unpack"]
+__all__ = ["KEYS", "LAYOUTS", "Layout", "split_name", "unpack"]
 
 Rule = Callable[[Parts], Unpacked]
 
@@ -130,9 +131,15 @@ _ALWAYS = frozenset(
     """.split()  # noqa: SIM905 - as above
 )
 
-_VALUES = frozenset(layout.key for layout in LAYOUTS)
-_KEYS = sorted({*_BESIDE, *_ALWAYS, *_VALUES, "bias"}, key=len, reverse=True)
-_NAME = re.compile(rf"(.+?)[._]({'|'.join(map(re.escape, _KEYS))})")
+_BY_KEY: dict[str, tuple[Layout, ...]] = {
+    row.key: tuple(other for other in LAYOUTS if other.key == row.key) for row in LAYOUTS
+}
+_VALUES = _BY_KEY.keys()
+KEYS = frozenset({*_BESIDE, *_ALWAYS, *_VALUES, "bias"})
+_LONGEST_KEY = max(map(len, KEYS))
+
+# A module whose tensors of one suffix have more shapes than this in one layer is no model's.
+_MOST_SHAPES = 64
 
 # Masks, positions and tables that transformers registers as buffers.
 _BUFFER = re.compile(
@@ -140,60 +147,127 @@ _BUFFER = re.compile(
     r"|attn\.bias|attention\.bias)$"
 )
 
-_Modules = dict[str, dict[str, list[TensorGroup]]]
+_OVERHEAD = Unpacked(layout="overhead", parameters=0)
+_UNUSED = Unpacked(layout="buffer", parameters=0)
+_STRANGE = Unpacked(layout="unknown", parameters=None)
+
+# The last answer: one analysis asks for it five times. Kept by identity, one model at most.
+_Hints = tuple[object, ...]
+_LAST: list[tuple[tuple[TensorGroup, ...], _Hints, tuple[Stored, ...]]] = []
 
 
 def split_name(name: str) -> tuple[str, str]:
-    """Return the module of a tensor and the suffix that says what it is to that module."""
-    found = _NAME.fullmatch(name)
-    return (found[1], found[2]) if found else (name, "weight")
+    """Return the module of a tensor and the suffix that says what it is to that module.
+
+    >>> split_name("model.norm.weight"), split_name("lm_head.weight.absmax")
+    (('model.norm', 'weight'), ('lm_head', 'weight.absmax'))
+    """
+    at = max(len(name) - _LONGEST_KEY - 1, 1)
+    while at < len(name):
+        # the longest suffix wins: `weight.absmax` is one, and so is `absmax`
+        if name[at] in "._" and name[at + 1 :] in KEYS:
+            return name[:at], name[at + 1 :]
+        at += 1
+    return name, "weight"
 
 
 def unpack(tensors: Iterable[TensorGroup], scheme: Scheme | None) -> tuple[Stored, ...]:
     """Return what every tensor group holds, in the same order."""
     groups = tuple(tensors)
-    modules: _Modules = {}
-    for group in groups:
-        module, key = split_name(group.name)
-        modules.setdefault(module, {}).setdefault(key, []).append(group)
-    answers: dict[TensorGroup, Stored] = {}
+    hints = _hints(scheme)
+    for known, last, answer in _LAST:
+        if known is groups and last == hints:
+            return answer
+    modules: dict[str, dict[str, _Beside]] = {}
+    names = [split_name(group.name) for group in groups]
+    for group, (module, key) in zip(groups, names, strict=True):
+        keys = modules.setdefault(module, {})
+        if key not in keys:
+            keys[key] = _Beside()
+        keys[key].groups.append(group)
+    answers: dict[int, Unpacked] = {}
     for module, keys in modules.items():
-        answers.update(_unpack_module(module, keys, scheme))
-    return tuple(answers.get(group) or _unquantized(group) for group in groups)
-
-
-def _unpack_module(
-    module: str, keys: dict[str, list[TensorGroup]], scheme: Scheme | None
-) -> dict[TensorGroup, Stored]:
-    found: dict[TensorGroup, Stored] = {}
-    for key in _VALUES & keys.keys():
-        for values in keys[key]:
-            stored = _read(module, values, keys, scheme)
-            if stored is not None:
-                found[values] = stored
-    if found:
-        for key, groups in keys.items():
-            if key not in _VALUES and key != "bias":
-                found.update((g, Stored(group=g, layout="overhead", parameters=0)) for g in groups)
+        _unpack_module(module, keys, scheme, answers)
+    found = tuple(
+        _stored(group, module, key, answers.get(id(group)))
+        for group, (module, key) in zip(groups, names, strict=True)
+    )
+    _LAST[:] = [(groups, hints, found)]
     return found
 
 
-def _read(
-    module: str, values: TensorGroup, keys: dict[str, list[TensorGroup]], scheme: Scheme | None
-) -> Stored | None:
-    _, own = split_name(values.name)
-    beside = {k: _same_layers(gs, values) for k, gs in keys.items() if k != own}
-    parts = Parts(module=module, values=values, beside=beside, scheme=scheme)
-    for layout in LAYOUTS:
-        if layout.key == own and layout.fits(parts):
-            answer = _answer(layout.rule, parts)
-            return Stored(
-                group=values,
-                layout=answer.layout,
-                parameters=answer.parameters,
-                shape=answer.shape,
-            )
-    return None
+def _stored(group: TensorGroup, module: str, key: str, answer: Unpacked | None) -> Stored:
+    if answer is None:
+        answer = _unquantized(group, key)
+    return Stored(
+        group=group,
+        module=module,
+        key=key,
+        layout=answer.layout,
+        parameters=answer.parameters,
+        shape=answer.shape,
+    )
+
+
+def _hints(scheme: Scheme | None) -> _Hints:
+    """Return all that a rule may look at in a scheme."""
+    if scheme is None:
+        return ()
+    return (scheme.declared, scheme.bits, scheme.group_size, scheme.widths, scheme.shapes)
+
+
+class _Beside:
+    """The groups of one suffix in one module, found by the layers they stand in."""
+
+    __slots__ = ("_at", "_exact", "groups")
+
+    def __init__(self) -> None:
+        self.groups: list[TensorGroup] = []
+        self._exact: dict[tuple[int, ...], TensorGroup] | None = None
+
+    def nearest(self, layers: tuple[int, ...]) -> TensorGroup:
+        """Return the group that stands in these layers (shapes may differ by layer)."""
+        if len(self.groups) == 1:
+            return self.groups[0]
+        exact = self._index() if self._exact is None else self._exact
+        found = exact.get(layers)
+        if found is not None:
+            return found
+        shared = Counter(i for layer in layers for i in self._at.get(layer, ()))
+        most = max(shared.values(), default=0)
+        return self.groups[min((i for i, n in shared.items() if n == most), default=0)]
+
+    def _index(self) -> dict[tuple[int, ...], TensorGroup]:
+        self._exact, self._at = {}, dict[int, list[int]]()
+        for i, group in enumerate(self.groups):
+            self._exact.setdefault(group.layers, group)
+            for layer in group.layers:
+                here = self._at.setdefault(layer, [])
+                if len(here) < _MOST_SHAPES:
+                    here.append(i)
+        return self._exact
+
+
+def _unpack_module(
+    module: str, keys: dict[str, _Beside], scheme: Scheme | None, answers: dict[int, Unpacked]
+) -> None:
+    found = False
+    for own in _VALUES & keys.keys():
+        rows = [row for row in _BY_KEY[own] if not row.needs or keys.keys() >= set(row.needs)]
+        others = {key: beside for key, beside in keys.items() if key != own}
+        for values in keys[own].groups if rows else ():
+            if not any(values.dtype in row.dtypes or not row.dtypes for row in rows):
+                continue
+            near = {key: beside.nearest(values.layers) for key, beside in others.items()}
+            parts = Parts(module=module, values=values, beside=near, scheme=scheme)
+            row = next((row for row in rows if row.fits(parts)), None)
+            if row is not None:
+                answers[id(values)] = _answer(row.rule, parts)
+                found = True
+    if found:
+        for key, beside in keys.items():
+            if key not in _VALUES and key != "bias":
+                answers.update((id(group), _OVERHEAD) for group in beside.groups)
 
 
 def _answer(rule: Rule, parts: Parts) -> Unpacked:
@@ -201,27 +275,20 @@ def _answer(rule: Rule, parts: Parts) -> Unpacked:
         return rule(parts)
     except (ValueError, IndexError, ZeroDivisionError):
         # fewer dimensions than the layout has, or empty ones: no writer makes these
-        return Unpacked(layout="unknown", parameters=None)
+        return _STRANGE
 
 
-def _same_layers(groups: list[TensorGroup], values: TensorGroup) -> TensorGroup:
-    """Return the group that stands in the layers of the values (shapes may differ by layer)."""
-    layers = set(values.layers)
-    return max(groups, key=lambda g: (g.layers == values.layers, len(layers & {*g.layers})))
-
-
-def _unquantized(group: TensorGroup) -> Stored:
-    _, key = split_name(group.name)
+def _unquantized(group: TensorGroup, key: str) -> Unpacked:
     if key in _ALWAYS:
-        return Stored(group=group, layout="overhead", parameters=0)
+        return _OVERHEAD
     if group.dtype in {"BOOL", "I64"} or _is_buffer(group):
-        return Stored(group=group, layout="buffer", parameters=0)
+        return _UNUSED
     integer = group.dtype[:1] in {"I", "U"}
     if integer and len(group.shape) < 2:
-        return Stored(group=group, layout="buffer", parameters=0)
+        return _UNUSED
     if integer:
-        return Stored(group=group, layout="unknown", parameters=None)
-    return Stored(group=group, layout="plain", parameters=group.elements, shape=group.shape)
+        return _STRANGE
+    return Unpacked(layout="plain", parameters=group.elements, shape=group.shape)
 
 
 def _is_buffer(group: TensorGroup) -> bool:

@@ -63,10 +63,13 @@ class Stored:
     `layout` is a layout name, or plain, overhead (scales, zero points, codebooks: no
     parameters), buffer (masks, positions: no parameters) or unknown. `parameters` are the
     logical elements of one tensor, None for an unknown packing; `shape` is the logical
-    shape (out, in) where it is known.
+    shape (out, in) where it is known. The name of the group is `module`, then `key`, the
+    suffix that says what it is to the module.
     """
 
     group: TensorGroup
+    module: str
+    key: str
     layout: str
     parameters: int | None
     shape: tuple[int, ...] | None = None
