@@ -299,8 +299,13 @@ class _Handler(BaseHTTPRequestHandler):
         return self.send(302, f"Found. Redirecting to {address}".encode(), headers)
 
     def _list(self, query: dict[str, list[str]]) -> None:
-        author, start = query["author"][0], int(query.get("cursor", ["0"])[0])
-        names = [name for name in self.hub.repos if name.startswith(f"{author}/")]
+        author, start = query.get("author", [""])[0], int(query.get("cursor", ["0"])[0])
+        tags = set(query.get("filter", []))
+        names = [
+            name
+            for name, repo in self.hub.repos.items()
+            if name.startswith(author and f"{author}/") and tags <= set(repo.info.get("tags", tags))
+        ]
         page = [{"id": name} for name in names[start : start + self.hub.page]]
         start += len(page)
         there = f"{self.hub.endpoint}/api/models?author={author}&cursor={start}"

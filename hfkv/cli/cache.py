@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from hfkv.cli.group import ManualGroup
 from hfkv.cli.options import SectionedCommand, option
 from hfkv.cli.output import write_stdout
 from hfkv.errors import UsageError
@@ -15,17 +16,16 @@ from hfkv.sources.reading import reason
 
 __all__ = ["command"]
 
-_EXAMPLES = """\b
-Examples:
-  hfkv cache info
-  hfkv cache clear
-  HFKV_CACHE=/scratch/hfkv hfkv cache info --json
+_EXAMPLES = """\
+hfkv cache info
+hfkv cache clear
+HFKV_CACHE=/scratch/hfkv hfkv cache info --json
 """
 
 _as_json = option("--json", "as_json", is_flag=True, section="How it is told", help="As JSON.")
 
 
-@click.group("cache", epilog=_EXAMPLES)
+@click.group("cache", cls=ManualGroup, epilog=_EXAMPLES)
 def command() -> None:
     """Show or clear what is kept of models on the Hub.
 
@@ -34,7 +34,7 @@ def command() -> None:
     """
 
 
-@command.command("info", cls=SectionedCommand)
+@command.command("info", cls=SectionedCommand, epilog="hfkv cache info --json")
 @_as_json
 def info(**given: Any) -> int:
     """Say where it is and how much it holds."""
@@ -42,7 +42,7 @@ def info(**given: Any) -> int:
     return 0
 
 
-@command.command("clear", cls=SectionedCommand)
+@command.command("clear", cls=SectionedCommand, epilog="hfkv cache clear")
 @_as_json
 def clear(**given: Any) -> int:
     """Remove all of it."""

@@ -29,11 +29,10 @@ from hfkv.errors import HfkvError, UsageError
 
 __all__ = ["command"]
 
-_EXAMPLES = """\b
-Examples:
-  hfkv check org/name --gpu rtx4090 --context 32k --concurrency 4
-  hfkv check org/name@SHA --engine vllm --allow-license apache-2.0 --fail-on warn
-  hfkv check ./checkpoint -g 24gib --skip tokenizer -f junit -o checks.xml
+_EXAMPLES = """\
+hfkv check org/name --gpu rtx4090 --context 32k --concurrency 4
+hfkv check org/name@SHA --engine vllm --allow-license apache-2.0 --fail-on warn
+hfkv check ./checkpoint -g 24gib --skip tokenizer -f junit -o checks.xml
 """
 _WHICH = "What is checked"
 

@@ -28,11 +28,10 @@ from hfkv.errors import UsageError
 
 __all__ = ["command"]
 
-_EXAMPLES = """\b
-Examples:
-  hfkv compare org/one org/two ./three --gpu a100-80 --context 32k
-  hfkv compare --from models.txt -g h100 -g rtx4090 --sort sequences -f md
-  hfkv compare --variants meta-llama/Llama-3.1-8B --limit 5 -g rtx4090
+_EXAMPLES = """\
+hfkv compare org/one org/two ./three --gpu a100-80 --context 32k
+hfkv compare --from models.txt -g h100 -g rtx4090 --sort sequences -f md
+hfkv compare --variants meta-llama/Llama-3.1-8B --limit 5 -g rtx4090
 """
 _WHICH = "Which models"
 

@@ -14,11 +14,10 @@ from hfkv.errors import UsageError
 
 __all__ = ["command"]
 
-_EXAMPLES = """\b
-Examples:
-  hfkv families
-  hfkv families gemma3_text
-  hfkv families --json
+_EXAMPLES = """\
+hfkv families
+hfkv families gemma3_text
+hfkv families --json
 """
 
 

@@ -14,12 +14,11 @@ from hfkv.errors import UsageError
 
 __all__ = ["command"]
 
-_EXAMPLES = """\b
-Examples:
-  hfkv gpus
-  hfkv gpus a100-80
-  hfkv gpus rtx
-  hfkv gpus --json
+_EXAMPLES = """\
+hfkv gpus
+hfkv gpus a100-80
+hfkv gpus rtx
+hfkv gpus --json
 """
 
 

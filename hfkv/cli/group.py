@@ -6,18 +6,21 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 import click
+from click.shell_completion import CompletionItem
 
 from hfkv import __version__
 
-__all__ = ["COMMANDS", "Interrupted", "group"]
+__all__ = ["COMMANDS", "COMPLETE", "NAMES", "Interrupted", "ManualGroup", "group"]
 
-_EXAMPLES = """\b
-Examples:
-  hfkv inspect org/name --gpu a100-80
-  hfkv inspect ./folder --context 32k --concurrency 8 --json
-  hfkv compare org/one org/two --gpu rtx4090 --context 32k
-  hfkv check org/name --gpu rtx4090 --fail-on warn
-  hfkv kv --layers 32 --kv-heads 8 --head-dim 128 --context 32k
+NAMES = ("hfkv", "hf-kv")  # `hf kv …` runs the second
+COMPLETE = "_HFKV_COMPLETE"  # how a shell asks either of them for completions
+
+_EXAMPLES = """\
+hfkv inspect org/name --gpu a100-80
+hfkv inspect ./folder --context 32k --concurrency 8 --json
+hfkv compare org/one org/two --gpu rtx4090 --context 32k
+hfkv check org/name --gpu rtx4090 --fail-on warn
+hfkv kv --layers 32 --kv-heads 8 --head-dim 128 --context 32k
 """
 
 
@@ -45,6 +48,9 @@ COMMANDS: dict[str, Entry] = {
     "scan": Entry("hfkv.cli.scan", "Size many models, one line of JSON each, as they are read."),
     "snapshot": Entry("hfkv.cli.snapshot", "Save what was read of a model, to replay it offline."),
     "cache": Entry("hfkv.cli.cache", "Show or clear what is kept of models on the Hub."),
+    "completion": Entry(
+        "hfkv.cli.completion", "Write the script that completes hfkv in bash, zsh or fish."
+    ),
 }
 
 
@@ -52,7 +58,17 @@ class Interrupted(Exception):  # noqa: N818  it is no error
     """Ctrl-C, told apart from click's own answer to it, which writes an empty line first."""
 
 
-class LazyGroup(click.Group):
+class ManualGroup(click.Group):
+    """A group whose --help ends with a manual."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write examples, exit codes and environment."""
+        from hfkv.cli.manual import write_manual  # noqa: PLC0415  for --help only
+
+        write_manual(ctx, formatter, self.epilog)
+
+
+class LazyGroup(ManualGroup):
     """A group that knows its commands by name and imports only the one that runs."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -75,6 +91,15 @@ class LazyGroup(click.Group):
         del ctx
         with formatter.section("Commands"):
             formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return the commands that begin like this, from the table alone."""
+        named = [
+            CompletionItem(name, help=entry.help)
+            for name, entry in COMMANDS.items()
+            if name.startswith(incomplete)
+        ]
+        return [*named, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command that was named."""

@@ -29,11 +29,10 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_EXAMPLES = """\b
-Examples:
-  hfkv inspect Qwen/Qwen3-8B --gpu rtx4090 --context 32k
-  hfkv inspect ./checkpoint --gpu h100:4 --kv-dtype fp8 --concurrency 64
-  hfkv inspect org/name --seq-lens 1200,8k,32k --json
+_EXAMPLES = """\
+hfkv inspect Qwen/Qwen3-8B --gpu rtx4090 --context 32k
+hfkv inspect ./checkpoint --gpu h100:4 --kv-dtype fp8 --concurrency 64
+hfkv inspect org/name --seq-lens 1200,8k,32k --json
 """
 
 

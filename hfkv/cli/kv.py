@@ -24,14 +24,13 @@ from hfkv.core.calculator import derive
 
 __all__ = ["command"]
 
-_EXAMPLES = """\b
-Examples:
-  hfkv kv --layers 32 --kv-heads 8 --head-dim 128 --context 32k --batch 4
-  hfkv kv --layers 32 --hidden 4096 --heads 32 -c 4k,32k,128k -b 1,8
-  hfkv kv --layers 61 --mla 512+64 -c 128k --kv-dtype fp8
-  hfkv kv --layers 62 --kv-heads 16 --head-dim 128 --window 1024:5/6 -c 128k
-  hfkv kv --layers 32 --kv-heads 8 --head-dim 128 -c 8k \\
-    --gpu 24gib --parameters 8b --weights-dtype int4
+_EXAMPLES = """\
+hfkv kv --layers 32 --kv-heads 8 --head-dim 128 --context 32k --batch 4
+hfkv kv --layers 32 --hidden 4096 --heads 32 -c 4k,32k,128k -b 1,8
+hfkv kv --layers 61 --mla 512+64 -c 128k --kv-dtype fp8
+hfkv kv --layers 62 --kv-heads 16 --head-dim 128 --window 1024:5/6 -c 128k
+hfkv kv --layers 32 --kv-heads 8 --head-dim 128 -c 8k \\
+  --gpu 24gib --parameters 8b --weights-dtype int4
 """
 
 _COUNT = Written("n", written.whole)

@@ -39,7 +39,7 @@ class SectionedOption(click.Option):
 
 
 class SectionedCommand(click.Command):
-    """A command whose --help lists its options by section."""
+    """A command whose --help lists its options by section, and ends with a manual."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write one list per section, in order of first appearance."""
@@ -52,6 +52,12 @@ class SectionedCommand(click.Command):
         for section, records in sections.items():
             with formatter.section(section):
                 formatter.write_dl(records, col_max=26)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write examples, exit codes and environment."""
+        from hfkv.cli.manual import write_manual  # noqa: PLC0415  for --help only
+
+        write_manual(ctx, formatter, self.epilog)
 
 
 def option(*names: str, section: str, **kwargs: Any) -> Callable[[Function], Function]:
@@ -168,7 +174,7 @@ def output_options(*formats: str) -> Callable[[Function], Function]:
             "output_format",
             type=click.Choice(formats),
             section=section,
-            help="[default: text]",
+            help="How the answer is written. [default: text]",
         ),
         option("--json", "as_json", is_flag=True, section=section, help="The same as -f json."),
         option(

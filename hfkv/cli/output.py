@@ -14,6 +14,7 @@ from hfkv.core.written import source_tokens
 from hfkv.errors import UsageError
 from hfkv.render.style import Style
 from hfkv.render.units import clean
+from hfkv.sources.environment import progress_forbidden
 
 __all__ = ["Chatter", "Output", "checked_path", "note", "problem", "told_apart", "write_stdout"]
 
@@ -33,7 +34,7 @@ class Chatter:
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Chatter:
         """Return what the options say; progress is for a terminal only."""
-        silent = given["quiet"] or given["no_progress"]
+        silent = given["quiet"] or given["no_progress"] or progress_forbidden()
         return cls(
             quiet=given["quiet"],
             verbose=given["verbose"] and not given["quiet"],

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from errno import EIO, ENOSPC
 from itertools import pairwise
+from pathlib import PurePath
 
 import click
 
-from hfkv.cli.group import Interrupted, group
+from hfkv.cli.group import COMPLETE, NAMES, Interrupted, group
 from hfkv.errors import HfkvError
 
 __all__ = ["run"]
@@ -20,8 +22,12 @@ _BUG_HINT = "please report it with the lines above and the command you ran"
 
 def run(argv: Sequence[str]) -> int:
     """Run the command line and return its exit code."""
+    if COMPLETE in os.environ:
+        from hfkv.cli.asked import answer_shell  # noqa: PLC0415  for a completing shell only
+
+        return answer_shell()
     try:
-        code = group.main(list(argv), prog_name="hfkv", standalone_mode=False)
+        code = group.main(list(argv), prog_name=_called_as(), standalone_mode=False)
     except click.ClickException as error:
         return _tell_click(error, argv)
     except HfkvError as error:
@@ -42,6 +48,12 @@ def run(argv: Sequence[str]) -> int:
         _tell("bug", f"{_BUG}: {type(error).__name__}: {error}", _BUG_HINT, argv)
         return 70
     return int(code or 0)
+
+
+def _called_as() -> str:
+    """Return the name the program goes by: hf-kv where it was called that (by `hf kv` too)."""
+    name = PurePath(sys.argv[0]).name.removesuffix(".exe")
+    return name if name in NAMES else NAMES[0]
 
 
 def _tell_click(error: click.ClickException, argv: Sequence[str]) -> int:

@@ -39,11 +39,10 @@ from hfkv.sources.shared import Shared
 
 __all__ = ["command"]
 
-_EXAMPLES = """\b
-Examples:
-  hfkv scan --from models.txt -o models.jsonl --context 32k
-  hfkv scan --author Qwen --limit 50 -g h100 -o qwen.jsonl
-  hfkv scan --filter text-generation --filter awq --limit 1000 -o awq.jsonl
+_EXAMPLES = """\
+hfkv scan --from models.txt -o models.jsonl --context 32k
+hfkv scan --author Qwen --limit 50 -g h100 -o qwen.jsonl
+hfkv scan --filter text-generation --filter awq --limit 1000 -o awq.jsonl
 """
 _WHICH = "Which models"
 

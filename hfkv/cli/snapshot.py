@@ -7,32 +7,32 @@ from typing import Any
 import click
 
 from hfkv.cli import complete
-from hfkv.cli.options import SectionedCommand, chatter_options, source_options
+from hfkv.cli.options import SectionedCommand, chatter_options, option, source_options
 from hfkv.cli.output import Chatter, Output, checked_path
 from hfkv.cli.reading import read
 from hfkv.core.snapshots import dumps
 
 __all__ = ["command"]
 
-_EXAMPLES = """\b
-Examples:
-  hfkv snapshot org/name -o name.hfkv.json
-  hfkv inspect name.hfkv.json --gpu a100-80
+_EXAMPLES = """\
+hfkv snapshot org/name -o name.hfkv.json
+hfkv inspect name.hfkv.json --gpu a100-80
 """
 
 
 @click.command("snapshot", cls=SectionedCommand, epilog=_EXAMPLES)
 @click.argument("target", shell_complete=complete.target)
-@click.option(
+@source_options
+@option(
     "-o",
     "--output",
     "output_path",
     required=True,
     metavar="FILE",
     shell_complete=complete.file,
-    help="NAME.hfkv.json",
+    section="How it is told",
+    help="Where to: NAME.hfkv.json, - for standard output.",
 )
-@source_options
 @chatter_options
 def command(target: str, output_path: str, **given: Any) -> int:
     """Save what was read of a model, to replay it offline.

@@ -9,7 +9,15 @@ from urllib.parse import urlsplit
 from hfkv.core.record import dataclass
 from hfkv.errors import UsageError
 
-__all__ = ["Token", "cache_folder", "endpoint", "find_token", "is_offline", "one_request"]
+__all__ = [
+    "Token",
+    "cache_folder",
+    "endpoint",
+    "find_token",
+    "is_offline",
+    "one_request",
+    "progress_forbidden",
+]
 
 DEFAULT_ENDPOINT = "https://huggingface.co"
 _TRUE = {"1", "ON", "YES", "TRUE"}
@@ -50,6 +58,11 @@ def endpoint() -> str:
 def is_offline() -> bool:
     """Return whether the environment forbids the network."""
     return _is_true("HF_HUB_OFFLINE") or _is_true("TRANSFORMERS_OFFLINE")
+
+
+def progress_forbidden() -> bool:
+    """Return whether the environment forbids progress, as it does for `hf`."""
+    return _is_true("HF_HUB_DISABLE_PROGRESS_BARS")
 
 
 def one_request() -> bool:
