@@ -121,7 +121,11 @@ def test_the_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None
             None,
         ),
         (["gpus", "--json", "-f", "md"], "--json and --format md contradict each other", None),
-        (["gpus", "-o", "no/such/folder/x"], "no/such/folder/x: its folder does not exist", None),
+        (
+            ["gpus", "-o", "no/such/folder/x"],
+            "no/such/folder/x: its folder does not exist",
+            "create it first, or choose another",
+        ),
         (["gpus", "-o", "."], ".: this is a folder", "name a file"),
     ],
 )
@@ -211,6 +215,7 @@ def test_a_full_standard_output_is_a_sentence() -> None:
     assert done.returncode == 2
     assert done.stderr == (
         "hfkv: error: cannot write to standard output: No space left on device\n"
+        "hint: free some space, or write elsewhere with --output FILE\n"
     )
 
 

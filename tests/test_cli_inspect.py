@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +147,7 @@ def test_a_full_disk_leaves_nothing(
     assert main(["inspect", "x", "-f", "json", "-o", str(path)]) == 2
     assert capsys.readouterr().err == (
         f"hfkv: error: {path}: cannot be written: No space left on device\n"
+        "hint: free some space, or write elsewhere with --output FILE\n"
     )
     assert path.read_text() == "old"
     assert [entry.name for entry in tmp_path.iterdir()] == ["answer.json"]
@@ -188,3 +191,43 @@ def test_a_page_is_one_file(capsys: pytest.CaptureFixture[str]) -> None:
     assert page.lower().startswith("<!doctype html>")
     assert "<title>config.json · hfkv</title>" in page
     assert page.rstrip().endswith("</html>")
+
+
+@pytest.mark.usefixtures("model")
+@pytest.mark.parametrize(
+    ("number", "hint"),
+    [
+        (errno.ENOSPC, "free some space, or write elsewhere with --output FILE"),
+        (errno.EDQUOT, "free some space, or write elsewhere with --output FILE"),
+        (errno.EACCES, "choose a folder that you may write to"),
+        (errno.EROFS, "choose a folder that you may write to"),
+        (errno.EIO, "write elsewhere with --output FILE, or to standard output without it"),
+    ],
+)
+def test_what_to_do_about_a_disk_that_refuses(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    number: int,
+    hint: str,
+) -> None:
+    """Exit code 2, a sentence, a hint, and no part of a file."""
+
+    def refuse(*_args: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("os.fsync", refuse)
+    assert main(["inspect", "x", "-o", str(tmp_path / "answer")]) == 2
+    assert capsys.readouterr().err.splitlines()[-1] == f"hint: {hint}"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+@pytest.mark.usefixtures("model")
+def test_a_full_device_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    """A device is written to as it is, and may be full too."""
+    assert main(["inspect", "x", "-o", "/dev/full"]) == 2
+    assert capsys.readouterr().err == (
+        "hfkv: error: /dev/full: cannot be written: No space left on device\n"
+        "hint: free some space, or write elsewhere with --output FILE\n"
+    )

@@ -29,6 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:  # the terminal or the disk behind stdout is gone or full
         with suppress(OSError):
             sys.stderr.write(f"hfkv: error: the answer cannot be written: {error.strerror}\n")
+            sys.stderr.write("hint: free some space, or write elsewhere with --output FILE\n")
         return 2
 
 

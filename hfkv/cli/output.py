@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
+from errno import EACCES, EDQUOT, ENOSPC, EPERM, EROFS
 from pathlib import Path
 from typing import Any
 
@@ -138,8 +139,19 @@ def write_stdout(text: str, *, utf8: bool = True) -> None:
     except OSError as error:
         _forget_stdout()
         raise UsageError(
-            f"cannot write to standard output: {error.strerror}", code="output"
+            f"cannot write to standard output: {error.strerror}",
+            hint=_way_out(error),
+            code="output",
         ) from error
+
+
+def _way_out(error: OSError) -> str:
+    """Return what to do about an answer that cannot be written."""
+    if error.errno in (ENOSPC, EDQUOT):
+        return "free some space, or write elsewhere with --output FILE"
+    if error.errno in (EACCES, EPERM, EROFS):
+        return "choose a folder that you may write to"
+    return "write elsewhere with --output FILE, or to standard output without it"
 
 
 def _forget_stdout() -> None:
@@ -177,10 +189,18 @@ def checked_path(path: str | None) -> Path | None:
         if resolved.is_dir():
             raise UsageError("this is a folder", where=path, hint="name a file", code="output")
         if not resolved.parent.is_dir():
-            raise UsageError("its folder does not exist", where=path, code="output")
+            raise UsageError(
+                "its folder does not exist",
+                where=path,
+                hint="create it first, or choose another",
+                code="output",
+            )
     except OSError as error:
         raise UsageError(
-            f"cannot be written: {error.strerror}", where=path, code="output"
+            f"cannot be written: {error.strerror}",
+            where=path,
+            hint=_way_out(error),
+            code="output",
         ) from error
     return resolved
 
@@ -197,5 +217,8 @@ def _write_file(path: Path, text: str) -> None:
             replace_file(path, data)
     except OSError as error:
         raise UsageError(
-            f"cannot be written: {error.strerror}", where=str(path), code="output"
+            f"cannot be written: {error.strerror}",
+            where=str(path),
+            hint=_way_out(error),
+            code="output",
         ) from error
