@@ -9,6 +9,7 @@ from statistics import median
 from log_cases import GIB, LogCase
 
 from hfkv.core.parallel import weights_per_rank
+from hfkv.core.portions import Shares
 from hfkv.core.snapshots import loads
 from hfkv.core.weights import weigh
 
@@ -74,9 +75,8 @@ def weights_off(cases: list[LogCase]) -> Iterator[tuple[LogCase, str, float, flo
         report = weigh(loads(path.read_bytes(), where=path.name))
         if report is not None:
             tp, pp = c.ranks
-            size = weights_per_rank(
-                c.arch, report.loaded_bytes, report.portions, tp=tp, pp=pp, padding=64
-            )
+            shares = Shares(report.portions, c.arch, padding=64)
+            size = weights_per_rank(c.arch, report.loaded_bytes, shares, tp=tp, pp=pp)
             yield c, path.name, printed, (size + 2 * c.positions) / GIB
 
 

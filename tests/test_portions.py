@@ -12,7 +12,7 @@ from fit_cases import LLAMA
 
 from hfkv.core.architecture import read_architecture
 from hfkv.core.files import ModelFiles, Target, TensorGroup
-from hfkv.core.portions import Portion, in_roles, on_fullest_rank
+from hfkv.core.portions import Portion, Shares, in_roles
 from hfkv.core.positions import position_elements
 from hfkv.core.weights import weigh
 
@@ -99,7 +99,7 @@ def test_key_value_heads_are_copied_where_they_are_fewer_than_ranks() -> None:
 def test_cuts(cut: str, tp: int, share: Fraction) -> None:
     """Of the 32 query and 8 KV heads of a Llama layer."""
     portion = Portion(role="attention", bytes=4800, cut=cut, layers=tuple(range(32)))
-    assert on_fullest_rank((portion,), LLAMA, tp=tp, pp=1) == 4800 * share
+    assert Shares((portion,), LLAMA).on_fullest_rank(tp=tp, pp=1) == 4800 * share
 
 
 def test_stages() -> None:
@@ -109,18 +109,18 @@ def test_stages() -> None:
     tied = Portion(role="embedding", bytes=50, stage="ends")
     head = Portion(role="lm_head", bytes=70, stage="last")
     tower = Portion(role="vision", bytes=7)
-    assert on_fullest_rank((layers,), LLAMA, tp=1, pp=3) == 110
-    assert on_fullest_rank((layers, table, head), LLAMA, tp=1, pp=3) == 170
-    assert on_fullest_rank((layers, tied), LLAMA, tp=1, pp=3) == 160
-    assert on_fullest_rank((layers, tied, tower), LLAMA, tp=1, pp=3) == 167
+    assert Shares((layers,), LLAMA).on_fullest_rank(tp=1, pp=3) == 110
+    assert Shares((layers, table, head), LLAMA).on_fullest_rank(tp=1, pp=3) == 170
+    assert Shares((layers, tied), LLAMA).on_fullest_rank(tp=1, pp=3) == 160
+    assert Shares((layers, tied, tower), LLAMA).on_fullest_rank(tp=1, pp=3) == 167
     late = Portion(role="mlp", bytes=40, layers=(31, 32))  # a config that states a layer too few
-    assert on_fullest_rank((late,), LLAMA, tp=1, pp=2) == 40
+    assert Shares((late,), LLAMA).on_fullest_rank(tp=1, pp=2) == 40
 
 
 def test_the_vocabulary_is_padded() -> None:
     """GPT-2's 50,257 rows become 50,304, the next multiple of 64; both fit 8 ranks."""
     table = Portion(role="embedding", bytes=50_257 * 1536, rows=50_257)
-    assert on_fullest_rank((table,), LLAMA, tp=2, pp=1, padding=64) == 50_304 * 1536 // 2
+    assert Shares((table,), LLAMA, padding=64).on_fullest_rank(tp=2, pp=1) == 50_304 * 1536 // 2
     padded, plain = (
         fitted("openai-community--gpt2", "24gib", engine, context=512).weights_bytes_per_gpu
         for engine in ("sglang", "none")
@@ -148,9 +148,9 @@ def test_drafting_loads_the_next_token_layers_on_the_last_stage() -> None:
     )
     assert report is not None
     two = replace(LLAMA, layers=LLAMA.layers[:2], num_hidden_layers=2)
-    assert on_fullest_rank(report.portions, two, tp=2, pp=2) == 128 // 2
+    assert Shares(report.portions, two).on_fullest_rank(tp=2, pp=2) == 128 // 2
     both = report.portions + report.drafts
-    assert on_fullest_rank(both, two, tp=2, pp=2) == 128 // 2 + 128 // 2 + 256 + 16
+    assert Shares(both, two).on_fullest_rank(tp=2, pp=2) == 128 // 2 + 128 // 2 + 256 + 16
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from fractions import Fraction
 
 from hfkv.core.architecture import Architecture
@@ -19,8 +18,8 @@ from hfkv.core.budget import (
 from hfkv.core.engines.engine import Rank
 from hfkv.core.engines.registry import engine_named
 from hfkv.core.parallel import parallel_sizes, weights_per_rank
-from hfkv.core.portions import Portion
-from hfkv.core.record import dataclass
+from hfkv.core.portions import Shares
+from hfkv.core.record import dataclass, replace
 from hfkv.core.workload import GpuChoice, Workload
 from hfkv.errors import UsageError
 
@@ -37,8 +36,8 @@ class Case:
     """One question: this model, this work, these GPUs.
 
     `weights` are all bytes to be loaded on the GPUs, None when they are not known, and
-    `portions` how they are shared out, where tensors were seen; `tokens` and `sequences`
-    are what was asked, resolved.
+    `shares` what of them is where, if tensors were seen; `tokens` and `sequences` are what
+    was asked, resolved.
     """
 
     architecture: Architecture
@@ -48,7 +47,7 @@ class Case:
     sequences: int
     choice: GpuChoice
     ranks: Ranks
-    portions: tuple[Portion, ...] = ()
+    shares: Shares | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,14 +144,7 @@ def balance_of(case: Case, rank: Rank | None = None) -> Balance:
     tp, pp = _sizes(case)
     share = _share(case, ranks=tp * pp)
     parts = _overhead(case, budget=math.floor(case.choice.memory_bytes * share), ranks=tp)
-    loaded = weights and weights_per_rank(
-        case.architecture,
-        weights,
-        case.portions,
-        tp=tp,
-        pp=pp,
-        padding=engine_named(workload.engine).vocabulary_padding,
-    )
+    loaded = weights and weights_per_rank(case.architecture, weights, case.shares, tp=tp, pp=pp)
     rank = rank or case.ranks(_placed(case, tp, pp))
 
     def left(overhead: int, *, more: int = 0) -> int:

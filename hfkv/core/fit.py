@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Protocol
 
 from hfkv.core.answers import Answers, answers_of, longest_context, simple_sequences
@@ -16,14 +15,14 @@ from hfkv.core.engines.ollama import context_for
 from hfkv.core.engines.registry import engine_named
 from hfkv.core.kv import KVReport
 from hfkv.core.plans import Plan, plans_of
-from hfkv.core.portions import POSITIONS, Portion
-from hfkv.core.record import dataclass
+from hfkv.core.portions import POSITIONS, Shares
+from hfkv.core.record import dataclass, replace
 from hfkv.core.speed import SpeedCeiling
 from hfkv.core.ways import Requantize, WayToFit, ways_to_fit
 from hfkv.core.weights import WeightReport
 from hfkv.core.workload import GpuChoice, Workload
 
-__all__ = ["FitReport", "Measure", "OverheadPart", "WayToFit", "fit"]
+__all__ = ["FitReport", "Measure", "OverheadPart", "WayToFit", "fit", "shares_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,12 +123,14 @@ def fit(
     measure: Measure | None = None,
     ranks: Ranks | None = None,
     requantize: Requantize | None = None,
+    shares: Shares | None = None,
 ) -> FitReport:
     """Answer whether the workload fits on `choice`, how much does, and what would help.
 
     `kv` is the answer for the asked workload; `ranks` (or a plain `measure`) answer for any
     other, and are asked the same thing many times: cached ones pay. `requantize` estimates
-    the bytes of all weights in another format. Raises UsageError for a share, an overhead
+    the bytes of all weights in another format, and `shares` are `shares_of` the weights, for
+    whoever asks about many GPUs. Raises UsageError for a share, an overhead
     or parallel sizes that make no sense.
     """
     if ranks is None:
@@ -143,7 +144,7 @@ def fit(
         sequences=kv.sequences,
         choice=choice,
         ranks=ranks,
-        portions=_portions(weights, workload) if weights else (),
+        shares=shares or (shares_of(weights, architecture, workload) if weights else None),
     )
     balance = balance_of(case)
     report = replace(
@@ -221,16 +222,16 @@ def _cut_attention(report: WeightReport) -> int | None:
     return sum(p.bytes for p in report.portions if p.role == "attention" and p.cut != "copied")
 
 
-def _portions(report: WeightReport, workload: Workload) -> tuple[Portion, ...]:
-    """Return how the weights on the GPUs are shared out."""
-    hosted = engine_named(workload.engine).embeds_on_host
-    if not hosted:
-        return report.portions
-    if not report.tied_embeddings:
-        return tuple(p for p in report.portions if p.role != "embedding")
-    return tuple(  # on the GPUs a tied table is the output head
-        replace(p, stage="last") if p.role == "embedding" else p for p in report.portions
-    )
+def shares_of(
+    report: WeightReport, architecture: Architecture, workload: Workload
+) -> Shares | None:
+    """Return what of the weights on the GPUs is where, None where no tensor was seen."""
+    engine, portions = engine_named(workload.engine), report.portions
+    if engine.embeds_on_host and report.tied_embeddings:  # the table is the output head
+        portions = tuple(replace(p, stage="last") if p.role == "embedding" else p for p in portions)
+    elif engine.embeds_on_host:
+        portions = tuple(p for p in portions if p.role != "embedding")
+    return Shares(portions, architecture, padding=engine.vocabulary_padding) if portions else None
 
 
 def _held(report: WeightReport, engine: str) -> int:
@@ -272,7 +273,7 @@ def _notes(case: Case, balance: Balance) -> Iterator[str]:
     choice, engine = case.choice, case.workload.engine
     if balance.weights is None:
         yield "the weights are not known: the pool is what is left before them"
-    if balance.tp * balance.pp > 1 and balance.weights and not case.portions:
+    if balance.tp * balance.pp > 1 and balance.weights and case.shares is None:
         yield "weights are taken to be split evenly over the GPUs"
     if choice.memory_source not in ("framework total", "as given"):
         yield f"memory is the {choice.memory_source}: the framework's own total was not seen"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from hfkv.core.architecture import Architecture
-from hfkv.core.portions import Portion, on_fullest_rank
+from hfkv.core.portions import Shares
 from hfkv.core.stores import Grows, Role
 from hfkv.core.workload import Deployment, GpuChoice
 from hfkv.errors import UsageError
@@ -79,24 +79,16 @@ def parallel_sizes(
 
 
 def weights_per_rank(
-    architecture: Architecture,
-    weights: int,
-    portions: tuple[Portion, ...] = (),
-    *,
-    tp: int,
-    pp: int,
-    padding: int = 1,
+    architecture: Architecture, weights: int, shares: Shares | None = None, *, tp: int, pp: int
 ) -> int:
     """Return the bytes of weights on the fullest rank, rounded up.
 
-    `portions` say how they are shared out, whatever they sum to: a cast or an offload
-    shrinks all alike. Without any it is an estimate: whole layers are dealt to stages, and
-    a stage is split evenly by tensor parallelism.
+    `shares` say what is where, whatever they sum to: a cast or an offload shrinks all alike.
+    Without any it is an estimate: whole layers are dealt to stages, and a stage is split
+    evenly by tensor parallelism.
     """
-    total = sum(portion.bytes for portion in portions)
-    if total:
-        fullest = on_fullest_rank(portions, architecture, tp=tp, pp=pp, padding=padding)
-        return math.ceil(fullest * weights / total)
+    if shares is not None and shares.bytes:
+        return math.ceil(shares.on_fullest_rank(tp=tp, pp=pp) * weights / shares.bytes)
     layers = _layers(architecture)
     stage = -(-layers // pp)
     return -(-weights * stage // (layers * tp))

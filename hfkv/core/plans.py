@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from hfkv.core.balance import Balance, Case, balance_of
 from hfkv.core.engines.registry import engine_named
 from hfkv.core.parallel import tensor_parallel_sizes
-from hfkv.core.record import dataclass
+from hfkv.core.record import dataclass, replace
 from hfkv.core.workload import Workload
 from hfkv.errors import HfkvError
 

@@ -13,6 +13,7 @@ mixtral.py, qwen3_next.py (gates), gemma4.py (per-layer inputs), deepseek_mtp.py
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -26,7 +27,7 @@ from hfkv.core.record import dataclass
 from hfkv.core.roles import decoder_layer, role_of
 from hfkv.core.stores import Grows, Role
 
-__all__ = ["POSITIONS", "Portion", "in_roles", "on_fullest_rank", "portions_of"]
+__all__ = ["POSITIONS", "Portion", "Shares", "in_roles", "portions_of"]
 
 POSITIONS = "positions"  # the role of tables that an engine builds beside the weights
 
@@ -115,60 +116,82 @@ def in_roles(portions: Iterable[Portion], sizes: dict[str, int]) -> tuple[Portio
     )
 
 
-def on_fullest_rank(
-    portions: Iterable[Portion], architecture: Architecture, *, tp: int, pp: int, padding: int = 1
-) -> Fraction:
-    """Return the bytes on the fullest rank of the fullest stage.
+class Shares:
+    """What of a model's portions the fullest rank of a plan holds; each plan is worked out once.
 
     Rows of vocabulary tables are rounded up to a multiple of `padding`. Towers, and what
     belongs neither to a layer nor to an end of the model, are built on every stage.
     Source of the stages: vLLM 0.19, models/llama.py (embeddings with the first layers, and
     with the last too where they are tied; head and last norm with the last).
     """
-    layers = architecture.num_hidden_layers or len(architecture.layers)
-    stages = [*pipeline_stages(layers, pp)[:-1], range(10**9)]  # what is left is the last one's
-    sums = [Fraction(0)] * pp
-    for portion in portions:
-        size = portion.bytes * _share(portion, architecture, tp)
-        if portion.rows:
-            size *= Fraction(-(-portion.rows // padding) * padding, portion.rows)
-        for i, share in enumerate(_placed(portion, stages)):
-            sums[i] += size * share
-    return max(sums)
+
+    def __init__(
+        self, portions: Iterable[Portion], architecture: Architecture, *, padding: int = 1
+    ) -> None:
+        """Take the portions of one model; the architecture says its heads and layers."""
+        self._portions = tuple(portions)
+        self._architecture = architecture
+        self._padding = padding
+        self._plans: dict[tuple[int, int], Fraction] = {}
+        self.bytes = sum(portion.bytes for portion in self._portions)
+
+    def on_fullest_rank(self, *, tp: int, pp: int) -> Fraction:
+        """Return the bytes on the fullest rank of the fullest stage."""
+        if (tp, pp) not in self._plans:
+            self._plans[tp, pp] = self._fullest(tp, pp)
+        return self._plans[tp, pp]
+
+    def _fullest(self, tp: int, pp: int) -> Fraction:
+        layers = self._architecture.num_hidden_layers or len(self._architecture.layers)
+        ends = [stage.stop for stage in pipeline_stages(layers, pp)]
+        heads = _heads(self._architecture) if tp > 1 else []
+        sums = [Fraction(0)] * pp
+        for portion in self._portions:
+            size = portion.bytes * _share(portion, heads, tp)
+            if portion.rows:
+                size *= Fraction(-(-portion.rows // self._padding) * self._padding, portion.rows)
+            for i, part in enumerate(_placed(portion, ends)):
+                if part:
+                    sums[i] += size * part
+        return max(sums)
 
 
-def _placed(portion: Portion, stages: list[range]) -> Iterator[Fraction]:
-    """Yield which share of a portion each stage has."""
-    last = len(stages) - 1
+def _placed(portion: Portion, ends: list[int]) -> Iterator[Fraction]:
+    """Yield which share of a portion each stage has; what is behind the last end is the last's."""
+    last = len(ends) - 1
     if not portion.layers:
         here = {"first": {0}, "last": {last}, "ends": {0, last}}.get(portion.stage)
         yield from (Fraction(here is None or i in here) for i in range(last + 1))
         return
-    left = portion.layers
-    for stage in stages:
-        own = sum(layer in stage for layer in left)
-        left = left[own:]
-        yield Fraction(own, len(portion.layers))
+    before, count = 0, len(portion.layers)
+    for i, end in enumerate(ends):
+        until = count if i == last else bisect_left(portion.layers, end)
+        yield Fraction(until - before, count)
+        before = until
 
 
-def _share(portion: Portion, architecture: Architecture, tp: int) -> Fraction:
+Heads = tuple[int | None, int | None]  # query and KV heads of a layer
+
+
+def _share(portion: Portion, heads: list[Heads], tp: int) -> Fraction:
     """Return which share of a portion one tensor-parallel rank has."""
-    if portion.cut == "copied":
+    if portion.cut == "copied" or tp == 1:
         return Fraction(1)
     if portion.cut == "evenly" or not portion.layers:
         return Fraction(1, tp)
-    found = Counter(_heads(architecture, layer) for layer in portion.layers)
+    known = len(heads) - 1
+    found = Counter(heads[min(layer, known)] for layer in portion.layers)
     total = sum((n * _of_heads(portion.cut, *h, tp) for h, n in found.items()), Fraction(0))
     return total / len(portion.layers)
 
 
-def _heads(architecture: Architecture, index: int) -> tuple[int | None, int | None]:
-    """Return how many query and KV heads a layer has."""
-    if index >= len(architecture.layers):
-        return architecture.num_attention_heads, architecture.num_key_value_heads
-    layer = architecture.layers[index]
-    kept = (s.heads for s in layer.stores if isinstance(s, Grows) and s.role is Role.KV)
-    return layer.heads, next(kept, None)
+def _heads(architecture: Architecture) -> list[Heads]:
+    """Return the query and KV heads of every layer, and last those of a layer that is not known."""
+    found: list[Heads] = []
+    for layer in architecture.layers:
+        kept = (s.heads for s in layer.stores if isinstance(s, Grows) and s.role is Role.KV)
+        found.append((layer.heads, next(kept, None)))
+    return [*found, (architecture.num_attention_heads, architecture.num_key_value_heads)]
 
 
 def _of_heads(cut: str, heads: int | None, kv_heads: int | None, tp: int) -> Fraction:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 
 from hfkv.core.architecture import Architecture
 from hfkv.core.engines.engine import Engine, PerGpu, Rank, ranks_of
@@ -24,6 +25,7 @@ __all__ = [
     "of_beams",
     "per_rank",
     "rank_of",
+    "remembered",
     "sizer_of",
 ]
 
@@ -185,6 +187,18 @@ def of_beams(rank: Rank, workload: Workload) -> Rank:
         admission=all_of(rank.admission),
         reserved=all_of(rank.reserved),
         steady=all_of(rank.steady),
+    )
+
+
+def remembered(rank: Rank) -> Rank:
+    """Return a rank that works out each length once: every GPU and every way to fit asks again."""
+    return replace(
+        rank,
+        ideal=cache(rank.ideal),
+        admission=cache(rank.admission),
+        reserved=cache(rank.reserved),
+        steady=cache(rank.steady),
+        shared=cache(rank.shared),
     )
 
 

@@ -19,7 +19,7 @@ from hfkv.core.portions import POSITIONS, Portion
 from hfkv.core.positions import position_elements
 from hfkv.core.precision import Precision, choose_precision
 from hfkv.core.quantization import Scheme, read_scheme
-from hfkv.core.ranks import of_beams, rank_of
+from hfkv.core.ranks import of_beams, rank_of, remembered
 from hfkv.core.readings import Confidence, Finding
 from hfkv.core.record import dataclass
 from hfkv.core.weights import WeightReport, weigh
@@ -217,10 +217,11 @@ def _fits(facts: Facts, engine: Engine) -> tuple[FitReport, ...]:
     if weights is not None and facts.what_if is not None:
         weights = as_if(weights, facts.what_if)
     from hfkv.core.commands import commands_for  # noqa: PLC0415  a tenth of a second ...
-    from hfkv.core.fit import fit  # noqa: PLC0415  ... for a GPU only
+    from hfkv.core.fit import fit, shares_of  # noqa: PLC0415  ... for a GPU only
     from hfkv.core.speed import speed_ceiling  # noqa: PLC0415
 
     ranks, requantize = _ranks(facts, engine), _requantize(facts)
+    shares = shares_of(weights, arch, work) if weights else None
     lengths = Counter(work.seq_lens) if work.seq_lens else {kv.tokens: work.sequences}
 
     def finished(one: FitReport) -> FitReport:
@@ -238,7 +239,9 @@ def _fits(facts: Facts, engine: Engine) -> tuple[FitReport, ...]:
         return replace(one, speed=speed, commands=commands_for(facts.files, work, kv, one))
 
     return tuple(
-        finished(fit(arch, weights, kv, work, choice, ranks=ranks, requantize=requantize))
+        finished(
+            fit(arch, weights, kv, work, choice, ranks=ranks, requantize=requantize, shares=shares)
+        )
         for choice in work.deployment.gpus
     )
 
@@ -252,7 +255,7 @@ def _ranks(facts: Facts, engine: Engine) -> Callable[[Workload], Rank]:
         if key not in known:
             precision = _precision(facts.architecture, facts.files, engine, facts.scheme, workload)
             one = rank_of(facts.architecture, workload, engine, precision)
-            known[key] = of_beams(one, workload)
+            known[key] = remembered(of_beams(one, workload))
         return known[key]
 
     return rank

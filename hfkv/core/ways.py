@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 
@@ -11,7 +10,7 @@ from hfkv.core.balance import Balance, Case, balance_of, largest_context
 from hfkv.core.engines.registry import engine_named
 from hfkv.core.gpus import Gpu, parse_gpu, table, usable_memory
 from hfkv.core.parallel import tensor_parallel_sizes
-from hfkv.core.record import dataclass
+from hfkv.core.record import dataclass, replace
 from hfkv.core.workload import Workload
 from hfkv.errors import HfkvError
 

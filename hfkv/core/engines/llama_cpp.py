@@ -14,7 +14,7 @@ from hfkv.core.engines.engine import Engine, text_type
 from hfkv.core.stores import Fixed, Grows, Layer, LayerKind, Role, Store
 from hfkv.core.workload import Workload
 
-__all__ = ["CACHE_DTYPES", "LLAMA_CPP", "MICRO_BATCH", "adapt", "cells", "window_cells"]
+__all__ = ["CACHE_DTYPES", "LLAMA_CPP", "MICRO_BATCH", "adapt", "cells", "held", "window_cells"]
 
 MICRO_BATCH = 512  # --ubatch-size
 _CELLS = 256  # caches are whole multiples of this
@@ -85,14 +85,18 @@ def window_cells(length: int, window: int, *, batch: int, sharing: int = 1) -> i
 
 
 def slots(store: Store, tokens: int, workload: Workload) -> int:
-    """Return the cells that a slot of `tokens` has in one store; a state is one row."""
+    """Return the cells that a slot of `tokens` has in one store."""
+    return held(store, tokens, batch=workload.deployment.max_num_batched_tokens or MICRO_BATCH)
+
+
+def held(store: Store, tokens: int, *, batch: int) -> int:
+    """Return the cells of a store for a micro-batch of `batch` tokens; a state is one row."""
     if isinstance(store, Fixed):
         return 1
     if store.role is Role.CROSS:
         return tokens
     length = cells(tokens)
     if store.window is not None:
-        batch = workload.deployment.max_num_batched_tokens or MICRO_BATCH
         return window_cells(length, store.window, batch=batch)
     return cells(-(-length // store.stride))
 

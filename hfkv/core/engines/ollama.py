@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hfkv.core.engines.llama_cpp import LLAMA_CPP, slots
+from hfkv.core.engines.llama_cpp import LLAMA_CPP, held
 from hfkv.core.stores import Store
 from hfkv.core.workload import Workload
 
@@ -32,10 +32,8 @@ def batch_for(tokens: int) -> int:
 
 def _slots(store: Store, tokens: int, workload: Workload) -> int:
     """Return llama.cpp's cells, with the micro-batch that goes with the context."""
-    deployment = workload.deployment
-    if deployment.max_num_batched_tokens is None:
-        deployment = replace(deployment, max_num_batched_tokens=batch_for(tokens))
-    return slots(store, tokens, replace(workload, deployment=deployment))
+    batch = workload.deployment.max_num_batched_tokens
+    return held(store, tokens, batch=batch_for(tokens) if batch is None else batch)
 
 
 # OLLAMA_KV_CACHE_TYPE
