@@ -150,6 +150,38 @@ LINES: list[tuple[str, str, str, dict[str, Any], tuple[str, ...]]] = [
         {"context": 8192},
         ("OLLAMA_CONTEXT_LENGTH=8192 OLLAMA_NUM_PARALLEL=1 ollama serve",),
     ),
+    (  # 32 layers, a fifth of them on the host
+        LLAMA_8B,
+        "rtx4090",
+        "llama.cpp",
+        {"context": 8192, "offloaded_weights": Fraction(1, 5)},
+        ("llama-server -m Llama-3.1-8B.gguf -ngl 25 -c 8192 -np 1",),
+    ),
+    (  # --kv-cache-dtype of SGLang 0.5.23: fp4_e2m1
+        LLAMA_8B,
+        "h100",
+        "sglang",
+        {"context": 8192, "kv_dtype": "nvfp4"},
+        (
+            (
+                "python -m sglang.launch_server --model-path meta-llama/Llama-3.1-8B "
+                "--context-length 8192 --kv-cache-dtype fp4_e2m1 --max-running-requests 1"
+            ),
+        ),
+    ),
+    (  # it has no next-token layers: somebody has to name a drafter
+        LLAMA_8B,
+        "h100",
+        "vllm",
+        {"context": 8192, "num_speculative_tokens": 2, "max_num_seqs": 8},
+        (
+            (
+                "vllm serve meta-llama/Llama-3.1-8B --max-model-len 8192 --max-num-seqs 8 "
+                """--speculative-config '{"method": "eagle3", "model": "DRAFTER", """
+                """"num_speculative_tokens": 2}'"""
+            ),
+        ),
+    ),
     (LLAMA_8B, "h100", "none", {"context": 8192}, ()),
     (LLAMA_8B, "h100", "transformers", {"context": 8192}, ()),
     (LLAMA_8B, "t4", "vllm", {"context": 8192}, ()),  # it does not fit
@@ -162,6 +194,15 @@ def test_the_asked_work_in_the_engines_own_flags(
 ) -> None:
     """Length, concurrency, formats and sizes are the report's; defaults are left out."""
     assert fitted(model, gpu, engine, **given).commands == lines
+
+
+def test_all_of_more_than_98_layers() -> None:
+    """Llama-3.1-405B has 126 layers; with the output head that is 127 for llama.cpp."""
+    files = stored(LLAMA_8B)
+    large = replace(files, config={**(files.config or {}), "num_hidden_layers": 126}, tensors=())
+    work = Workload(context=4096, engine="llama.cpp", deployment=Deployment(gpus=parse_gpu("h100")))
+    (line,) = analyze(large, work).fit[0].commands
+    assert " -ngl 127 " in line
 
 
 def command(target: Target, engine: str) -> str:

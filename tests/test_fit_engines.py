@@ -8,10 +8,11 @@ from collections.abc import Callable
 from fractions import Fraction
 
 import pytest
-from asked import DEEPSEEK_V3, GEMMA_27B, GIB, PHI_3, QWEN3_NEXT, asked, fitted, stored
+from asked import DEEPSEEK_V3, GEMMA_27B, GIB, LLAMA_8B, PHI_3, QWEN3_NEXT, asked, fitted, stored
 from vllm_plans import LLAMA, cases, published, read
 
 from hfkv.core.architecture import read_architecture
+from hfkv.core.engines.registry import engine_named
 from hfkv.core.engines.vllm import VLLM, admission, capacity
 from hfkv.core.engines.vllm_options import options_for
 from hfkv.core.files import ModelFiles, Target
@@ -20,6 +21,7 @@ from hfkv.core.precision import choose_precision
 from hfkv.core.ranks import rank_of
 from hfkv.core.report import Report, analyze
 from hfkv.core.workload import Deployment, Workload
+from hfkv.errors import UsageError
 
 # vLLM's own answer for gemma-3-27b on an 80 GB H100: fixtures/oracle/vllm_kv.json
 GEMMA_AT_32K = "google/gemma-3-27b-it [max_model_len=32768]"
@@ -201,3 +203,31 @@ def test_what_an_engine_refuses_is_no_way_to_fit() -> None:
     assert not any(
         way.change.startswith("--gpu t4:") and ":71" not in way.change for way in fit.ways_to_fit
     )
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        ("vLLM", "vllm"),
+        (" SGLang ", "sglang"),
+        ("LLAMA.CPP", "llama.cpp"),
+        ("llama_cpp", "llama.cpp"),
+        ("llama-server", "llama.cpp"),
+        ("TensorRT-LLM", "trtllm"),
+        ("HF", "transformers"),
+        ("Ollama", "ollama"),
+        ("None", "none"),
+    ],
+)
+def test_an_engine_however_it_is_written(written: str, name: str) -> None:
+    """The same answer as by its name, and the report says the name."""
+    asked_so, plain = (asked(LLAMA_8B, "h100", e, context=8192) for e in (written, name))
+    assert asked_so == plain
+    assert asked_so.workload.engine == name
+
+
+def test_a_slip_in_the_name_of_an_engine() -> None:
+    """The nearest name comes first."""
+    with pytest.raises(UsageError) as error:
+        engine_named("vlmm")
+    assert str(error.value.hint).startswith("did you mean vllm? known: none, vllm, ")

@@ -171,7 +171,8 @@ def test_minicpm3_without_its_dims_is_refused() -> None:
             ),
         ),
         ({"pipeline_parallel_size": 33}, "32 layers do not fill 33 stages"),
-        ({"block_size": 0}, "a block holds at least one token"),
+        ({"block_size": 0}, "vLLM has no blocks of 0 tokens"),
+        ({"block_size": 7}, "vLLM has no blocks of 7 tokens"),
     ],
 )
 def test_plans_that_vllm_refuses_are_refused(options: dict[str, Any], message: str) -> None:

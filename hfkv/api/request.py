@@ -144,7 +144,7 @@ def hardware_of(given: Mapping[str, Any]) -> Deployment:
 
 def _deployment(given: Mapping[str, Any]) -> Deployment:
     foreign = next((flag for flag, name in _VLLM.items() if given[name] is not None), None)
-    if foreign is not None and given["engine"] != "vllm":
+    if foreign is not None and engine_named(given["engine"]).name != "vllm":
         raise UsageError(f"{foreign} is a flag of vLLM", hint="add --engine vllm")
     return replace(
         hardware_of(given),

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 
+from hfkv.core.architecture import Architecture
 from hfkv.core.budget import engine_step
 from hfkv.core.files import ModelFiles
 from hfkv.core.fit import FitReport
 from hfkv.core.kv import KVReport
+from hfkv.core.record import dataclass
 from hfkv.core.workload import Deployment, Workload
 
 __all__ = ["commands_for"]
@@ -17,15 +20,30 @@ __all__ = ["commands_for"]
 _GIB = 2**30
 # Where an engine spells a cache format otherwise than hfkv does; None: there is no such flag.
 _SPELLED: dict[str, dict[str, str | None]] = {
-    "sglang": {"fp8": "fp8_e4m3", "float16": None},
+    "sglang": {"fp8": "fp8_e4m3", "float16": None, "nvfp4": "fp4_e2m1"},
     "trtllm": {"fp8_e4m3": "fp8", "bfloat16": None, "float16": None},
     "llama.cpp": {"float16": "f16", "bfloat16": "bf16", "float32": "f32"},
     "ollama": {"float16": "f16"},
 }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Start:
+    """What is started: the files, the work, and the answer for one choice of GPU."""
+
+    files: ModelFiles
+    architecture: Architecture
+    workload: Workload
+    kv: KVReport
+    found: FitReport
+
+
 def commands_for(
-    files: ModelFiles, workload: Workload, kv: KVReport, found: FitReport
+    files: ModelFiles,
+    architecture: Architecture,
+    workload: Workload,
+    kv: KVReport,
+    found: FitReport,
 ) -> tuple[str, ...]:
     """Return the lines that start the engine for the asked work; none for engine "none".
 
@@ -35,7 +53,8 @@ def commands_for(
     commands/serve.py; Ollama 00f6d620 envconfig/config.go.
     """
     write = _WRITERS.get(workload.engine)
-    return tuple(write(files, workload, kv, found)) if write else ()
+    start = _Start(files=files, architecture=architecture, workload=workload, kv=kv, found=found)
+    return tuple(write(start)) if write else ()
 
 
 def _joined(*words: object) -> str:
@@ -83,7 +102,8 @@ def _per_gpu(found: FitReport) -> str | None:
     return _gib(size) if size else None
 
 
-def _vllm(files: ModelFiles, workload: Workload, kv: KVReport, found: FitReport) -> Iterator[str]:
+def _vllm(start: _Start) -> Iterator[str]:
+    workload, kv, found = start.workload, start.kv, start.found
     deployment = workload.deployment
     gpu = next(gpu for gpu in deployment.gpus if gpu.slug == found.gpu)
     step = engine_step(deployment, "vllm", gpu, kv.sequences, tokens=kv.tokens)
@@ -91,7 +111,7 @@ def _vllm(files: ModelFiles, workload: Workload, kv: KVReport, found: FitReport)
     fewer = most if most and most < step.max_num_seqs else None
     host = deployment.host_kv_bytes
     yield _joined(
-        *("vllm", "serve", *_model(files, workload)),
+        *("vllm", "serve", *_model(start.files, workload)),
         *("--max-model-len", kv.tokens),
         *_flag("--kv-cache-dtype", _format(workload, kv)),
         *_flag("--tensor-parallel-size", found.tensor_parallel_size, unless=1),
@@ -99,15 +119,15 @@ def _vllm(files: ModelFiles, workload: Workload, kv: KVReport, found: FitReport)
         *_flag("--gpu-memory-utilization", _share(deployment)),
         *_flag("--max-num-seqs", deployment.max_num_seqs or fewer),
         *_flag("--max-num-batched-tokens", deployment.max_num_batched_tokens),
-        *_cache_flags(deployment),
+        *_cache_flags(deployment, start.architecture),
         *_flag("--cpu-offload-gb", _per_gpu(found)),
         *_flag("--kv-offloading-backend", "native" if host else None),
         *_flag("--kv-offloading-size", _gib(host) if host else None),
     )
 
 
-def _cache_flags(deployment: Deployment) -> Iterator[object]:
-    """Yield vLLM's flags that change what it keeps."""
+def _cache_flags(deployment: Deployment, architecture: Architecture) -> Iterator[object]:
+    """Yield vLLM's flags that change what it keeps; a model that cannot draft needs a drafter."""
     yield from _flag("--block-size", deployment.block_size)
     caching = deployment.enable_prefix_caching
     if caching is not None:
@@ -119,15 +139,18 @@ def _cache_flags(deployment: Deployment) -> Iterator[object]:
         yield "--disable-hybrid-kv-cache-manager"
     if drafted := deployment.num_speculative_tokens:
         yield "--speculative-config"
-        yield f'{{"method": "mtp", "num_speculative_tokens": {drafted}}}'
+        own, other = '"method": "mtp"', '"method": "eagle3", "model": "DRAFTER"'
+        method = own if architecture.mtp_layers else other
+        yield f'{{{method}, "num_speculative_tokens": {drafted}}}'
 
 
-def _sglang(files: ModelFiles, workload: Workload, kv: KVReport, found: FitReport) -> Iterator[str]:
+def _sglang(start: _Start) -> Iterator[str]:
+    workload, kv, found = start.workload, start.kv, start.found
     deployment = workload.deployment
     host = deployment.host_kv_bytes // found.count
     yield _joined(
         *("python", "-m", "sglang.launch_server", "--model-path"),
-        *_model(files, workload),
+        *_model(start.files, workload),
         *("--context-length", kv.tokens),
         *_flag("--kv-cache-dtype", _format(workload, kv)),
         *_flag("--tp", found.tensor_parallel_size, unless=1),
@@ -141,8 +164,9 @@ def _sglang(files: ModelFiles, workload: Workload, kv: KVReport, found: FitRepor
     )
 
 
-def _trtllm(files: ModelFiles, workload: Workload, kv: KVReport, found: FitReport) -> Iterator[str]:
+def _trtllm(start: _Start) -> Iterator[str]:
     """Yield the server's line, after the file that alone can name a cache format."""
+    workload, kv, found = start.workload, start.kv, start.found
     deployment, kind = workload.deployment, _format(workload, kv)
     share, host = _share(deployment) or "0.9", deployment.host_kv_bytes // found.count
     lines = [f"free_gpu_memory_fraction: {share}"]
@@ -153,7 +177,7 @@ def _trtllm(files: ModelFiles, workload: Workload, kv: KVReport, found: FitRepor
         inner = "".join(f"  {line}\\n" for line in lines)
         yield f"printf 'kv_cache_config:\\n{inner}' > kv.yaml"
     yield _joined(
-        *("trtllm-serve", *_model(files, workload)),
+        *("trtllm-serve", *_model(start.files, workload)),
         *("--max_seq_len", kv.tokens),
         *("--max_batch_size", deployment.max_num_seqs or kv.sequences),
         *_flag("--max_num_tokens", deployment.max_num_batched_tokens),
@@ -164,15 +188,13 @@ def _trtllm(files: ModelFiles, workload: Workload, kv: KVReport, found: FitRepor
     )
 
 
-def _llama_cpp(
-    files: ModelFiles, workload: Workload, kv: KVReport, found: FitReport
-) -> Iterator[str]:
+def _llama_cpp(start: _Start) -> Iterator[str]:
     """Yield llama-server's line: a slot for each sequence, each with cells of its own."""
-    del found
+    workload, kv = start.workload, start.kv
     kind = _format(workload, kv)
     quantized = kind is not None and kind not in ("f16", "bf16", "f32")
     yield _joined(
-        *("llama-server", "-m", _gguf(files), "-ngl", 99),
+        *("llama-server", "-m", _gguf(start.files), "-ngl", _on_gpus(start)),
         *("-c", kv.tokens * kv.sequences, "-np", kv.sequences),
         *(("-ctk", kind, "-ctv", kind) if kind else ()),
         *(("-fa", "on") if quantized else ()),  # a quantized V needs it
@@ -180,9 +202,15 @@ def _llama_cpp(
     )
 
 
-def _ollama(files: ModelFiles, workload: Workload, kv: KVReport, found: FitReport) -> Iterator[str]:
+def _on_gpus(start: _Start) -> int:
+    """Return how many layers are on the GPUs; 99 is the habit for all, and the head is one more."""
+    layers, share = len(start.architecture.layers), start.workload.deployment.offloaded_weights
+    return math.floor(layers * (1 - share)) if share else max(99, layers + 1)
+
+
+def _ollama(start: _Start) -> Iterator[str]:
     """Yield the server's line: Ollama is told by its environment."""
-    del files, found
+    workload, kv = start.workload, start.kv
     kind = _format(workload, kv)
     quantized = kind is not None and kind != "f16"
     words = [f"OLLAMA_CONTEXT_LENGTH={kv.tokens}", f"OLLAMA_NUM_PARALLEL={kv.sequences}"]
@@ -191,7 +219,7 @@ def _ollama(files: ModelFiles, workload: Workload, kv: KVReport, found: FitRepor
     yield _joined(*words, "ollama", "serve")
 
 
-_WRITERS: dict[str, Callable[[ModelFiles, Workload, KVReport, FitReport], Iterator[str]]] = {
+_WRITERS: dict[str, Callable[[_Start], Iterator[str]]] = {
     "vllm": _vllm,
     "sglang": _sglang,
     "trtllm": _trtllm,

@@ -71,6 +71,7 @@ def analyze(files: ModelFiles, workload: Workload | None = None) -> Report:
     """
     work = resolved(workload or Workload())
     engine = engine_named(work.engine)
+    work = replace(work, engine=engine.name)
     arch, evidence = witness(read_architecture(files), files)
     scheme = read_scheme(files)
     precision = _precision(arch, files, engine, scheme, work)
@@ -236,7 +237,7 @@ def _fits(facts: Facts, engine: Engine) -> tuple[FitReport, ...]:
             ranks=(one.tensor_parallel_size, one.pipeline_parallel_size),
             lengths=lengths,
         )
-        return replace(one, speed=speed, commands=commands_for(facts.files, work, kv, one))
+        return replace(one, speed=speed, commands=commands_for(facts.files, arch, work, kv, one))
 
     return tuple(
         finished(

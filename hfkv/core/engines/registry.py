@@ -24,12 +24,37 @@ ENGINES: dict[str, tuple[str, str]] = {
 }
 
 
+# What else people call them: their programs, packages and older spellings.
+_ALSO = {
+    "hf": "transformers",
+    "huggingface": "transformers",
+    "llama-cpp": "llama.cpp",
+    "llama-server": "llama.cpp",
+    "llamacpp": "llama.cpp",
+    "tensorrt": "trtllm",
+    "tensorrt-llm": "trtllm",
+    "trt-llm": "trtllm",
+}
+
+
 @cache
 def engine_named(name: str) -> Engine:
-    """Return an engine by its command-line name; raises UsageError for an unknown one."""
-    if name not in ENGINES:
-        raise UsageError(f"unknown engine '{name}'", hint="known: " + ", ".join(ENGINES))
-    module, attribute = ENGINES[name]
+    """Return an engine by its command-line name, however it is written.
+
+    Raises UsageError for an unknown one, with the nearest names.
+    """
+    wanted = name.strip().lower().replace("_", "-")
+    wanted = _ALSO.get(wanted, wanted)
+    if wanted not in ENGINES:
+        raise UsageError(f"unknown engine '{name}'", hint=_known(wanted))
+    module, attribute = ENGINES[wanted]
     engine = getattr(import_module(f"hfkv.core.engines.{module}"), attribute)
     assert isinstance(engine, Engine)
     return engine
+
+
+def _known(wanted: str) -> str:
+    from difflib import get_close_matches  # noqa: PLC0415  for slips only
+
+    near = get_close_matches(wanted, ENGINES, n=1)
+    return (f"did you mean {near[0]}? " if near else "") + "known: " + ", ".join(ENGINES)

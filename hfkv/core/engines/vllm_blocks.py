@@ -57,8 +57,12 @@ def token_block(
     """
     stated = options.block_size
     if stated is not None:
-        if stated < 1:
-            raise UsageError("a block holds at least one token", code="block-size")
+        if stated < 1 or stated % _DEFAULT:
+            raise UsageError(
+                f"vLLM has no blocks of {stated} tokens",
+                hint="its attention kernels take multiples of 16",
+                code="block-size",
+            )
         return stated
     kernels = _kernel_blocks(arch, specs, formats, options)
     return _DEFAULT if all(_DEFAULT % size == 0 for size in kernels) else math.lcm(*kernels)
