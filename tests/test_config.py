@@ -50,7 +50,7 @@ def test_a_list_gives_each_layer_its_entry() -> None:
     with pytest.raises(MalformedError) as error:
         cfg.at(2).count("num_key_value_heads")
     assert str(error.value) == (
-        "config.json: num_key_value_heads: has 2 entries, and layer 2 needs one"
+        "config.json: num_kv_heads: has 2 entries, and layer 2 needs one"
     )
 
 

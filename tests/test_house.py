@@ -19,7 +19,7 @@ ORDER = (
     ("errors", "core.record"),
     ("core.counts", "core.dtypes", "core.stores"),
     ("core.codes", "core.files", "core.readings", "core.workload"),
-    ("core.config", "core.gpus", "core.jsontext", "core.templates", "core.written"),
+    ("core.config", "core.gpus", "core.jsontext", "core.params", "core.templates", "core.written"),
     ("core.descend", "core.standing", "core.headers", "core.kinds"),
     ("core.bundle",),
     ("core.roles",),

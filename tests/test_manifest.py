@@ -179,7 +179,11 @@ def test_series_that_claims_a_billion_files() -> None:
         (["x.safetensors.index.json"], "x.safetensors.index.json"),
         (["x.safetensors.index.json", "y.safetensors.index.json"], None),
         (["unet/model.safetensors.index.json"], None),
-        (["consolidated.safetensors.index.json"], None),
+        (
+            ["consolidated.safetensors.index.json", "consolidated-00001-of-00002.safetensors"],
+            "consolidated.safetensors.index.json",
+        ),
+        (["consolidated.safetensors.index.json", "model.safetensors"], None),
         (["pytorch_model.bin.index.json", "model.safetensors.index.fp16.json"], None),
     ],
 )

@@ -91,7 +91,7 @@ def _say(files: ModelFiles, seconds: float) -> None:
     headers = files.headers
     read_bytes = sum(header.header_bytes for header in headers)
     note(f"read {files.target.id} in {seconds:.3f} s: {integer(len(files.files))} files listed")
-    for name in ("config.json", *files.side) if files.config is not None else files.side:
+    for name in (files.config_name, *files.side) if files.config is not None else files.side:
         note(f"read {name}")
     for header in headers[:_SHOWN]:
         note(

@@ -94,11 +94,11 @@ def read_architecture(files: ModelFiles) -> Architecture:
     """
     if files.config is None:
         return _without_config(files)
-    root = Config(files.config, log=Log())
+    root = Config(files.config, log=Log(files.config_name))
     text = decoder_part(root)
     like = likeness(root) if text.path == "" and not _is_known(text) else None
     if like is not None:
-        root = Config(files.config, model_type=like, log=Log())
+        root = Config(files.config, model_type=like, log=Log(files.config_name))
         text = decoder_part(root)
     family = family_of(text.model_type)
     if family is not None and family.aliases:

@@ -48,6 +48,7 @@ EXPLAINED: dict[str, str] = {
     "unlisted-shard": "A weights file is named by no index and was not counted.",
     "index-mismatch": "Index and headers name different tensors.",
     "index-total-mismatch": "The index states another total size than the headers add up to.",
+    "mistral-format": "There is no config.json; Mistral's own params.json was read.",
     "no-config": "There is no config.json: the weights are known, the cache is not.",
     "no-weights": "There are no weight files that hfkv can read.",
     "pickle-weights": "The weights are pickled files, whose sizes cannot be read safely.",

@@ -111,6 +111,10 @@ ALIASES: dict[str, tuple[str, ...]] = {
 }
 
 
+# Names that are ours and in no file.
+_OWN_NAMES = frozenset({"max_context"})
+
+
 @cache
 def class_defaults() -> dict[str, Any]:
     """Return what each known model_type's config class fills in, from defaults.json."""
@@ -129,8 +133,12 @@ def known_model_types() -> frozenset[str]:
 
 @dataclass(slots=True)
 class Log:
-    """What was read: readings by field (the first wins), and every key that was looked at."""
+    """What was read: readings by field (the first wins), and every key that was looked at.
 
+    `file` is what messages call the config.
+    """
+
+    file: str = "config.json"
     readings: dict[str, Reading] = field(default_factory=dict)
     seen: set[str] = field(default_factory=set)
 
@@ -188,8 +196,14 @@ class Config:
         return view
 
     def where(self, key: str) -> str:
-        """Return how a message names a key of this part."""
-        return f"config.json: {self.path}{key}"
+        """Return how a message names a field of this part: as the file spells it."""
+        return f"{self.log.file}: {self.path}{self.spelled_as(key)}"
+
+    def spelled_as(self, name: str) -> str:
+        """Return the key that holds a field, or the usual one where none does."""
+        spellings = self.spellings(name)
+        found = (key for key in spellings if self.values.get(key) is not None)
+        return next(found, spellings[1] if name in _OWN_NAMES else name)
 
     def spellings(self, name: str) -> tuple[str, ...]:
         """Return the keys that may hold a field, best first."""

@@ -106,9 +106,10 @@ class ModelFiles:
     """Everything that was read of one model.
 
     `files` is the whole listing; `weight_files` names those that make up the model;
-    `config` is the parsed config.json (None when there is none); `side` maps file name to
-    parsed JSON for the small files beside it; `tensors` are all tensors of the weight
-    files; `headers` says which of them were read. `hub` holds the Hub's public metadata
+    `config` is the parsed config.json (None when there is none), `config_name` what messages
+    call it where it is another file; `side` maps file name to parsed JSON for the small files
+    beside it; `tensors` are all tensors of the weight files; `headers` says which of them were
+    read. `hub` holds the Hub's public metadata
     that stands in for headers that may not be read (gated repos).
     """
 
@@ -116,6 +117,7 @@ class ModelFiles:
     files: tuple[RepoFile, ...] = ()
     weight_files: tuple[str, ...] = ()
     config: dict[str, Any] | None = None
+    config_name: str = "config.json"
     side: dict[str, Any] = field(default_factory=dict)
     tensors: tuple[TensorGroup, ...] = ()
     headers: tuple[HeaderInfo, ...] = ()
@@ -128,7 +130,7 @@ class ModelFiles:
         return replace(self, problems=(*self.problems, *problems))
 
     def with_config(self, config: dict[str, Any] | None) -> ModelFiles:
-        """Return the same files with another config; None is no other."""
+        """Return the same files with another config; None is no other. Its name is set apart."""
         if config is None:
             return self
         problems = tuple(problem for problem in self.problems if problem.code != "no-config")

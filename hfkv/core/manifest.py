@@ -1,9 +1,9 @@
 """List of file names → which of them make up the model, and what does not add up.
 
 The index decides; without one a complete `name-i-of-n` series; else `model.safetensors`; else
-the only safetensors file. Never counted: other formats of the same weights (`consolidated*`,
-`original/`, `model.fp16.safetensors`), adapters, training state, anything in a subfolder that
-the index does not name.
+the only safetensors file; else Mistral's own `consolidated*`. Never counted: other formats of the
+same weights (`original/`, `model.fp16.safetensors`, `consolidated*` beside others), adapters,
+training state, anything in a subfolder that the index does not name.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ _ASIDE = re.compile(
     r"consolidated|adapter|.*lora|optimizer|optim|scheduler|rng_state|random_states|training_|ema_"
 )
 _VARIANT = re.compile(r"model\.[a-z_]\w*|.*\.(fp16|bf16|fp32|f16|f32|fp8|int8|int4|non_ema|ema)")
+# Mistral's own format: a copy where there are other weights, the model where there are none.
+_NATIVE = re.compile(r"consolidated(?:-[0-9]{1,9}-of-[0-9]{1,9})?")
 _PICKLE = (".bin", ".pth", ".pt", ".ckpt")
 
 
@@ -55,7 +57,7 @@ class Manifest:
     problems: tuple[Problem, ...] = ()
 
 
-def index_name(files: Iterable[RepoFile]) -> str | None:
+def index_name(files: Sequence[RepoFile]) -> str | None:
     """Return the index to read: `model.safetensors.index.json`, else the only one there is."""
     found = [
         file.path
@@ -66,6 +68,8 @@ def index_name(files: Iterable[RepoFile]) -> str | None:
     ]
     if "model.safetensors.index.json" in found:
         return "model.safetensors.index.json"
+    if not found and all(_NATIVE.match(path) for path in _candidates(files)):
+        found = [f.path for f in files if f.path == "consolidated.safetensors.index.json"]
     return found[0] if len(found) == 1 else None
 
 
@@ -191,15 +195,20 @@ def without_weights(files: Sequence[RepoFile]) -> Problem:
 def _candidates(files: Iterable[RepoFile]) -> list[str]:
     plain: list[str] = []
     variants: list[str] = []
+    native: list[str] = []
     for file in files:
         stem = file.path.removesuffix(".safetensors")
-        if stem == file.path or "/" in stem or _ASIDE.match(stem.lower()):
+        if stem == file.path or "/" in stem:
+            continue
+        if _ASIDE.match(stem.lower()):
+            if _NATIVE.fullmatch(stem):
+                native.append(file.path)
             continue
         series = _SERIES.match(stem)
         name = series["prefix"] if series else stem
         is_variant = _VARIANT.fullmatch(name.lower()) or _VARIANT.fullmatch(stem.lower())
         (variants if is_variant else plain).append(file.path)
-    return sorted(plain or variants)
+    return sorted(plain or variants or native)
 
 
 def _choose_by_name(candidates: list[str]) -> Manifest:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from hfkv.core.config import Config
+from hfkv.core.config import Config, Log
 from hfkv.core.descend import decoder_part
 from hfkv.core.files import ModelFiles
 from hfkv.core.quantization import Scheme, Stored, unpack
@@ -61,10 +61,14 @@ class Inventory:
 def take_inventory(files: ModelFiles, scheme: Scheme | None) -> Inventory:
     """Return the tensors of the headers by role, as they are stored and as they are loaded."""
     stored = unpack(files.tensors, scheme)
-    text = decoder_part(Config(files.config or {}))
+    text = decoder_part(_config(files))
     pieces = tuple(_pieces(stored, text.count("num_hidden_layers")))
     tied = _tied(files, text, stored)
     return Inventory(pieces=pieces, tied=tied, spare=_spare_head(pieces) if tied else ())
+
+
+def _config(files: ModelFiles) -> Config:
+    return Config(files.config or {}, log=Log(files.config_name))
 
 
 def _pieces(stored: tuple[Stored, ...], layers: int | None) -> Iterator[Piece]:
@@ -95,7 +99,7 @@ def _tied(files: ModelFiles, text: Config, stored: tuple[Stored, ...]) -> bool:
     A key decides; where there is none, a model that generates text and stores no output
     head has tied them.
     """
-    for config in (Config(files.config or {}), text):
+    for config in (_config(files), text):
         flag = config.given("tie_word_embeddings")
         if isinstance(flag, bool):
             return flag

@@ -65,6 +65,7 @@ def to_json(files: ModelFiles) -> dict[str, Any]:
         ],
         "weight_files": list(files.weight_files),
         "config": files.config,
+        **({} if files.config_name == "config.json" else {"config_name": files.config_name}),
         "side": files.side,
         "tensors": [_group_to_json(group) for group in files.tensors],
         "headers": [_header_to_json(header) for header in files.headers],
@@ -98,7 +99,9 @@ def from_json(data: Any, *, where: str) -> ModelFiles:
         )
     at = f"{where}: "
     index = data.get("index")
-    config = data.get("config")
+    config, name = data.get("config"), "config.json"
+    if "config_name" in data:
+        name = _field(data, "config_name", str, at)
     if config is not None:
         _field(data, "config", dict, at)
     files = ModelFiles(
@@ -106,6 +109,7 @@ def from_json(data: Any, *, where: str) -> ModelFiles:
         files=_each(data, "files", at, _file),
         weight_files=_strings(data, "weight_files", at),
         config=config,
+        config_name=name,
         side=_field(data, "side", dict, at),
         tensors=_each(data, "tensors", at, _group),
         headers=_each(data, "headers", at, _header),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,7 +50,8 @@ def load(
     if isinstance(wanted, LocalTarget):
         from hfkv.sources.local import load_path  # noqa: PLC0415  parsers of headers
 
-        return load_path(wanted.path, config=config)
+        files = load_path(wanted.path, config=config)
+        return files if config_path is None else replace(files, config_name=config_path)
     order = Order(
         file=wanted.file,
         config=config,
@@ -59,7 +61,8 @@ def load(
         progress=progress,
         meanwhile=meanwhile,
     )
-    return _load_repository(wanted, hub, order, token, shared, offline=offline or is_offline())
+    files = _load_repository(wanted, hub, order, token, shared, offline=offline or is_offline())
+    return files if config_path is None else replace(files, config_name=config_path)
 
 
 def _load_repository(

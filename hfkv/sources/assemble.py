@@ -8,18 +8,26 @@ from typing import Any
 from hfkv.core.files import ModelFiles, Problem, RepoFile, Target
 from hfkv.core.headers import Shard
 from hfkv.core.manifest import Index, Manifest, check_shards, without_weights
+from hfkv.core.params import PARAMS, as_config
 from hfkv.core.templates import merge_groups
 from hfkv.errors import UnreadableError, UnsupportedError
 
-__all__ = ["SIDE_FILES", "assemble"]
+__all__ = ["assemble", "side_files"]
 
 # Small files beside config.json that change how the model is read.
-SIDE_FILES = (
+_SIDE_FILES = (
     "hf_quant_config.json",
     "quantize_config.json",
     "quant_config.json",
     "quantization_config.json",
 )
+
+
+def side_files(files: Sequence[RepoFile]) -> list[str]:
+    """Return the small files to read besides config.json: params.json only in its absence."""
+    names = {file.path for file in files}
+    wanted = _SIDE_FILES if "config.json" in names else (*_SIDE_FILES, PARAMS)
+    return [name for name in wanted if name in names]
 
 
 def assemble(
@@ -39,6 +47,16 @@ def assemble(
     read, and UnreadableError when there are none.
     """
     problems = [*manifest.problems]
+    native = as_config(side[PARAMS]) if config is None and PARAMS in side else None
+    if native is not None:
+        config = native
+        problems.append(
+            Problem(
+                code="mistral-format",
+                message="described by params.json, in Mistral's own format",
+                hint="vLLM reads it with --config-format mistral --load-format mistral",
+            )
+        )
     if not manifest.weight_files:
         reason = without_weights(files)
         if config is None and reason.code == "no-weights":
@@ -66,6 +84,7 @@ def assemble(
         files=tuple(files),
         weight_files=manifest.weight_files,
         config=config,
+        config_name="config.json" if native is None else PARAMS,
         side=side,
         tensors=merge_groups(shard.groups for shard in shards),
         headers=tuple(shard.info for shard in shards),

@@ -15,7 +15,7 @@ from typing import Any
 from hfkv.core.files import ModelFiles, Problem, Target
 from hfkv.core.manifest import Index, Manifest, choose, index_name, needs_index, parse_index
 from hfkv.errors import HfkvError, MalformedError, UnreadableError, UnsupportedError
-from hfkv.sources.assemble import SIDE_FILES, assemble
+from hfkv.sources.assemble import assemble, side_files
 from hfkv.sources.cache import Cache, Key
 from hfkv.sources.environment import find_token
 from hfkv.sources.http import Answer
@@ -144,11 +144,9 @@ def _read_all(
     if early.config is not None and listing.metadata.get("gated"):
         # behind a closed gate nothing else needs to be asked for
         config = _config(repo, listing, early)
-    names = {file.path for file in listing.files}
     side = {
         name: repo.pool.submit(repo.read_object, name, listing.sha)
-        for name in SIDE_FILES
-        if name in names
+        for name in side_files(listing.files)
     }
     index = _index(repo, order, listing)
     manifest = _choose(order, listing, index)

@@ -10,9 +10,10 @@ from typing import Any
 from hfkv.core.files import ModelFiles, Problem, RepoFile, Target
 from hfkv.core.jsontext import MAX_DEPTH, parse
 from hfkv.core.manifest import Index, Manifest, choose, index_name, parse_index
+from hfkv.core.params import PARAMS, as_config
 from hfkv.core.snapshots import from_json
 from hfkv.errors import MalformedError, UnreadableError, UnsupportedError, UsageError
-from hfkv.sources.assemble import SIDE_FILES, assemble
+from hfkv.sources.assemble import assemble, side_files
 from hfkv.sources.reading import (
     MAX_INDEX,
     read_object,
@@ -74,7 +75,7 @@ def load_folder(
         files=files,
         manifest=manifest,
         config=config,
-        side={name: _object(folder, name) for name in SIDE_FILES if name in names},
+        side={name: _object(folder, name) for name in side_files(files)},
         shards=[
             read_shard(folder / name, str(folder / name), name) for name in manifest.weight_files
         ],
@@ -162,5 +163,6 @@ def _load_json(path: Path, config: dict[str, Any] | None) -> ModelFiles:
     return ModelFiles(
         target=Target(kind="file", id=where),
         files=(RepoFile(path=path.name, size=len(raw)),),
-        config=data if config is None else config,
+        config=(path.name == PARAMS and as_config(data)) or data if config is None else config,
+        config_name=path.name,
     )

@@ -146,7 +146,7 @@ def find_blocks(files: ModelFiles) -> tuple[Block, ...]:
 
 
 def _candidates(files: ModelFiles) -> Iterator[Block]:
-    config = Block(files.config or {}, "config.json")
+    config = Block(files.config or {}, files.config_name)
     for keys in _PARTS:
         part: Block | None = config
         for key in keys:

@@ -126,8 +126,8 @@ _ALWAYS = frozenset(
     weight_zero_point weight_shape weight_g_idx input_scale input_scale_ub input_global_scale
     input_zero_point output_scale output_zero_point pre_quant_scale k_scale v_scale kv_scale
     q_scale prob_scale k_zero_point v_zero_point svdquant_lora_a svdquant_lora_b
-    input_activation_scale output_activation_scale _weight_scale _weight_zero_point
-    _weight_act_pre_scale
+    qscale_weight qscale_act input_activation_scale output_activation_scale
+    _weight_scale _weight_zero_point _weight_act_pre_scale
     """.split()  # noqa: SIM905 - as above
 )
 
