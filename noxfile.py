@@ -1,10 +1,10 @@
-"""Run what .ci/run runs, one piece at a time: nox -s tests, lint, types; nox -s check for all."""
+"""Run what .ci/run runs, a piece at a time: nox -s tests, lint, types, packaging; check for all."""
 
 from __future__ import annotations
 
 import nox
 
-nox.options.sessions = ["tests", "lint", "types"]
+nox.options.sessions = ["tests", "lint", "types", "packaging"]
 
 
 @nox.session
@@ -34,6 +34,12 @@ def types(session: nox.Session) -> None:
     """Check types of the package, the tests and the benchmarks."""
     session.install("-e", ".[dev]")
     session.run("mypy")
+
+
+@nox.session
+def packaging(session: nox.Session) -> None:
+    """Install the wheel beside each huggingface_hub, and as an extension of `hf`."""
+    session.run("python", "benchmarks/packaging.py", *session.posargs)
 
 
 @nox.session(venv_backend="none")

@@ -228,6 +228,8 @@ class _Handler(BaseHTTPRequestHandler):
             return self._send_file(repo.files[match[3]], 200, commit, fault)
         if match := re.fullmatch(r"/api/models/(.+?)/revision/([^/]+)", raw):
             return self._info(match[1], unquote(match[2]))
+        if path == "/api/whoami-v2":
+            return self._whoami()
         if path == "/api/models":
             return self._list(parse_qs(urlsplit(self.path).query))
         if match := re.fullmatch(r"/api/models/(.+?)/safetensors-metadata/(.+)", path):
@@ -235,6 +237,15 @@ class _Handler(BaseHTTPRequestHandler):
         if match := re.fullmatch(r"/(.+?)/resolve/([^/]+)/(.+)", raw):
             return self._resolve(match[1], unquote(match[2]), unquote(match[3]))
         return self._error(404, "", "Sorry, we can't find the page you are looking for.")
+
+    def _whoami(self) -> None:
+        """Answer as `hf auth login` needs it."""
+        token = (self.headers.get("Authorization") or "").removeprefix("Bearer ")
+        if token not in {VALID, GRANTED, FINE_GRAINED}:
+            return self._error(401, "", "Invalid username or password.")
+        access = {"type": "access_token", "accessToken": {"displayName": "test", "role": "read"}}
+        me = {"type": "user", "name": "me", "fullname": "Me", "orgs": [], "auth": access}
+        return self.send(200, json.dumps(me).encode(), {})
 
     def _allowed(self, name: str, revision: str) -> Repo | None:
         token = (self.headers.get("Authorization") or "").removeprefix("Bearer ")
