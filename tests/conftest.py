@@ -18,6 +18,8 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         "HF_TOKEN",
         "HUGGING_FACE_HUB_TOKEN",
         "HF_TOKEN_PATH",
+        "HF_OIDC_RESOURCE",
+        "HF_HUB_DISABLE_PROGRESS_BARS",
         "HF_HUB_OFFLINE",
         "TRANSFORMERS_OFFLINE",
         "HF_HUB_DISABLE_IMPLICIT_TOKEN",

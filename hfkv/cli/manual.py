@@ -27,6 +27,7 @@ _ENVIRONMENT = {
     "HF_ENDPOINT": "The Hub, or a mirror of it. [default: https://huggingface.co]",
     "HF_TOKEN": "The token, before the login that `hf auth login` stored.",
     "HF_TOKEN_PATH": "The file of the stored login. [default: HF_HOME/token]",
+    "HF_OIDC_RESOURCE": "In CI: have a token made for it, as a trusted publisher.",
     "HF_HUB_DISABLE_IMPLICIT_TOKEN": "1: send no token but that of --token.",
     "HF_HOME": "Where `hf` keeps its things. [default: ~/.cache/huggingface]",
     "HF_HUB_CACHE": "What `hf` has downloaded; read when offline. [default: HF_HOME/hub]",
@@ -42,7 +43,7 @@ _ENVIRONMENT = {
     "SHELL": "The shell, when none is named.",
 }
 _SCREEN = ("NO_COLOR", "COLUMNS")
-_HUB = tuple(_ENVIRONMENT)[:12]
+_HUB = tuple(_ENVIRONMENT)[:13]
 
 
 class Manual(NamedTuple):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from hfkv.core.record import dataclass
-from hfkv.errors import UsageError
+from hfkv.errors import UnreadableError, UsageError
 
 __all__ = [
     "Token",
@@ -57,7 +58,9 @@ def endpoint() -> str:
 
 def is_offline() -> bool:
     """Return whether the environment forbids the network."""
-    return _is_true("HF_HUB_OFFLINE") or _is_true("TRANSFORMERS_OFFLINE")
+    return _is_true(
+        "HF_HUB_OFFLINE" if os.environ.get("HF_HUB_OFFLINE") else "TRANSFORMERS_OFFLINE"
+    )
 
 
 def progress_forbidden() -> bool:
@@ -73,26 +76,29 @@ def one_request() -> bool:
 def cache_folder() -> Path:
     """Return the folder where huggingface_hub keeps what it downloaded."""
     named = os.environ.get("HF_HUB_CACHE") or os.environ.get("HUGGINGFACE_HUB_CACHE")
-    return Path(named).expanduser() if named else _home() / "hub"
+    return _path(named) if named else _home() / "hub"
 
 
 def find_token(given: str | None = None) -> Token | None:
     """Return the token to use: the one given, else HF_TOKEN, else the stored login.
 
     huggingface_hub, which knows how to refresh stored logins, is imported only when there
-    is one. Raises UsageError for a token that cannot be sent.
+    is one. Raises UsageError for a token that cannot be sent, UnreadableError where one that
+    CI is to make cannot be had.
     """
     if given is not None:
         return _token(given, "--token")
     if _is_true("HF_HUB_DISABLE_IMPLICIT_TOKEN"):
         return None
+    if os.environ.get("HF_OIDC_RESOURCE"):
+        return _exchanged()
     for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
         if os.environ.get(name, "").strip():
             return _token(os.environ[name], name)
     try:
         named = os.environ.get("HF_TOKEN_PATH")
-        path = Path(named).expanduser() if named else _home() / "token"
-        if not path.is_file():
+        path = _path(named) if named else _home() / "token"
+        if not path.is_file() and "google.colab" not in sys.modules:  # where it may be a secret
             return None
         from huggingface_hub import get_token  # noqa: PLC0415  240 ms, for a stored login only
 
@@ -100,6 +106,24 @@ def find_token(given: str | None = None) -> Token | None:
     except (OSError, RuntimeError, UnicodeDecodeError):
         return None  # a login that cannot be read is no login: public models need none
     return None if stored is None else _token(stored, str(path))
+
+
+def _exchanged() -> Token | None:
+    """Return the token of a trusted publisher: CI has one made for HF_OIDC_RESOURCE.
+
+    It comes before all others. A huggingface_hub that does not know of it reads the others.
+    """
+    from huggingface_hub import get_token  # noqa: PLC0415  in CI only
+
+    try:
+        made = get_token()
+    except Exception as error:  # noqa: BLE001  each version of huggingface_hub has its own
+        raise UnreadableError(
+            f"no token can be had for HF_OIDC_RESOURCE: {error}",
+            hint="let the job request an id token, or unset HF_OIDC_RESOURCE",
+            code="token",
+        ) from None
+    return None if made is None else _token(made, "HF_OIDC_RESOURCE")
 
 
 def _token(text: str, source: str) -> Token | None:
@@ -118,8 +142,13 @@ def _token(text: str, source: str) -> Token | None:
 def _home() -> Path:
     home = os.environ.get("HF_HOME")
     if home:
-        return Path(home).expanduser()
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "huggingface"
+        return _path(home)
+    return _path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "huggingface"
+
+
+def _path(text: str) -> Path:
+    """Return a path that may begin with ~ and have variables in it."""
+    return Path(os.path.expandvars(text)).expanduser()
 
 
 def _is_true(name: str) -> bool:
