@@ -218,10 +218,46 @@ def test_gated_report(hub_server: HubServer, capsys: pytest.CaptureFixture[str])
     assert report["kv_cache"] is None
     assert report["architecture"]["class_name"] == "LlamaForCausalLM"
     assert report["architecture"]["model_type"] == "llama"
+    for key in ("kind", "attention", "mtp_layers"):
+        assert report["architecture"][key] is None
+    assert report["weights"]["tied_embeddings"] is None
+    assert [warning["code"] for warning in report["warnings"]] == ["architecture-unknown", "gated"]
     assert err == (
         "hfkv: error: the cache of org/gated cannot be sized: its config.json is behind a gate\n"
         f"hint: {HINT.format(hub_server.endpoint)}; or give its config.json with --config FILE\n"
     )
+
+
+def test_gated_report_and_gpus(hub_server: HubServer, capsys: pytest.CaptureFixture[str]) -> None:
+    """8 x 10^9 bfloat16: too much for 0.9 of 8 GB by 8.8 GB, and not known of 24 and 2 x 10 GB."""
+    public = {"safetensors": {"parameters": {"BF16": 8_000_000_000}}, "config": {}}
+    hub_server.add("org/gated", GATED, gated="auto", info=public)
+    asked = [word for gpu in ("8gb", "24gb", "10gb:2") for word in ("-g", gpu)]
+    assert main(["inspect", "org/gated", "--json", *asked]) == 5
+    report = json.loads(capsys.readouterr().out)
+    warnings = {warning["code"]: warning["message"] for warning in report["warnings"]}
+    assert warnings["weights-too-large"] == (
+        "does not fit 8 GB GPU: the weights alone need 8,800,000,000 bytes more"
+    )
+    assert warnings["fit-unknown"] == (
+        "whether it fits 24 GB GPU and 2 × 10 GB GPU is not known: the size of the cache is not"
+    )
+    assert report["fit"] == []
+
+
+def test_the_hub_names_the_format_of_a_gated_model(
+    hub_server: HubServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A config that names no dtype is counted in the one that most weights are stored in."""
+    public = {"safetensors": {"parameters": {"F16": 30, "F32": 2, "I64": 900}}}
+    hub_server.add("org/gated", GATED, gated="auto", info=public)
+    path = tmp_path / "own.json"
+    path.write_text(json.dumps({**CONFIG, "hidden_size": 64, "num_attention_heads": 4}))
+    assert main(["inspect", "org/gated", "--config", str(path), "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["kv_cache"]["dtype"] == "float16"
+    assert "dtype-assumed" not in {warning["code"] for warning in report["warnings"]}
+    assert report["sources"]["hidden_size"] == f"{path}: hidden_size"
 
 
 def test_gated_report_with_a_config_from_elsewhere(

@@ -77,6 +77,7 @@ def test_llama_31_8b_to_the_byte() -> None:
         tensors=9 * layers + 3,
         source="safetensors-headers",
         loaded_bytes=16_060_522_496,
+        tied_embeddings=False,
         by_dtype={"BF16": DtypeTotal(bytes=16_060_522_496, elements=8_030_261_248, tensors=291)},
         by_role={
             "embedding": RoleTotal(bytes=2 * vocab * hidden, parameters=vocab * hidden),

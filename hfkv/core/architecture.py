@@ -35,7 +35,8 @@ class Architecture:
 
     `kind` is decoder, encoder-decoder, encoder or other. Head counts and dims are None
     where they differ by layer or do not exist. `attention` is MHA, MQA, GQA, MLA, mixed or
-    none. `source_tokens` is how many positions cross-attention holds: 0 when there is no
+    none. `kind`, `attention` and `mtp_layers` are None where nothing is known of the layers.
+    `source_tokens` is how many positions cross-attention holds: 0 when there is no
     cross-attention, None when nothing states it. `simple` holds what the simple formula
     would multiply: (layers, KV heads, head_dim). `text_model_type` is the decoder's own;
     `broadcast_heads` is Falcon's `new_decoder_architecture`, which transformers caches
@@ -52,7 +53,7 @@ class Architecture:
     class_name: str | None
     model_type: str | None
     family: str | None
-    kind: str
+    kind: str | None
     layers: tuple[Layer, ...]
     num_hidden_layers: int | None
     hidden_size: int | None
@@ -63,7 +64,7 @@ class Architecture:
     head_dim: int | None
     v_head_dim: int | None
     sliding_window: int | None
-    attention: str
+    attention: str | None
     confidence: Confidence
     doubts: tuple[str, ...] = ()
     experts: Experts | None = None
@@ -71,7 +72,7 @@ class Architecture:
     compute_dtype_source: str = "unknown"
     source_tokens: int | None = 0
     simple: tuple[int, int, int] | None = None
-    mtp_layers: int = 0
+    mtp_layers: int | None = 0
     tie_word_embeddings: bool | None = None
     text_model_type: str | None = None
     broadcast_heads: bool = False
@@ -319,7 +320,7 @@ def _unknown(
         class_name=class_name(root),
         model_type=_stated_type(root),
         family=None,
-        kind="other",
+        kind=None,
         layers=(),
         num_hidden_layers=None,
         hidden_size=_quietly(part, "hidden_size"),
@@ -330,7 +331,8 @@ def _unknown(
         head_dim=None,
         v_head_dim=None,
         sliding_window=None,
-        attention="none",
+        attention=None,
+        mtp_layers=None,
         confidence=Confidence.UNKNOWN,
         doubts=(reason,) if hint is None else (reason, hint),
         source_tokens=None,

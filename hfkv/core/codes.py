@@ -38,6 +38,8 @@ EXPLAINED: dict[str, str] = {
     "inferred": "The model_type is unknown and was read as ordinary attention.",
     "doubtful": "Something contradicts the reading, or keys that look like memory were not read.",
     "architecture-unknown": "The cache cannot be sized honestly; the weights are still exact.",
+    "weights-too-large": "The cache is not known, and the weights alone are too large for a GPU.",
+    "fit-unknown": "Whether it fits a GPU is not known, because the cache is not.",
     "weights-unknown": "There were no headers to read: the weights are not known.",
     "weights-estimated": "The weights are counted in a format that --weights-dtype asks about.",
     "weights-not-estimated": "There is nothing to estimate weights in another format from.",

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from hfkv.core.architecture import Architecture
+from hfkv.core.budget import utilization
 from hfkv.core.families.irregular import PROMPT_KEPT
 from hfkv.core.files import ModelFiles
 from hfkv.core.kv import KVReport
@@ -18,8 +19,8 @@ from hfkv.core.quantization import Scheme, loadable
 from hfkv.core.readings import Confidence, Finding
 from hfkv.core.record import dataclass
 from hfkv.core.weights import WeightReport
-from hfkv.core.what_if import WhatIf
-from hfkv.core.workload import Workload
+from hfkv.core.what_if import WhatIf, as_if
+from hfkv.core.workload import GpuChoice, Workload
 
 if TYPE_CHECKING:
     from hfkv.core.fit import FitReport
@@ -123,7 +124,8 @@ def _dtypes(facts: Facts) -> Iterator[Finding]:
             message=f"the checkpoint is float32{size}; engines load it as 16 bit",
             hint="the cache is counted in 16 bit; --kv-dtype fp32 counts it in 32",
         )
-    if ASSUMED in (precision.cache_source, precision.compute_source):
+    assumed = ASSUMED in (precision.cache_source, precision.compute_source)
+    if assumed and facts.kv is not None:
         yield Finding(
             code="dtype-assumed",
             message="neither config nor tensors name a dtype: 16 bit is assumed",
@@ -242,6 +244,38 @@ def _parallel(facts: Facts) -> Iterator[Finding]:
         )
 
 
+def _without_cache(facts: Facts) -> Iterator[Finding]:
+    """Say what is known of the fit where the cache is not: the weights alone may be too large."""
+    deployment, weights = facts.workload.deployment, facts.weights
+    if facts.kv is not None or not deployment.gpus:
+        return
+    parted = any(problem.code == "missing-shard" for problem in facts.files.problems)
+    if weights is not None and facts.what_if is not None:
+        weights = as_if(weights, facts.what_if)
+    least = 0 if weights is None or parted else weights.loaded_bytes
+    share = utilization(deployment, facts.workload.engine)
+    short = {gpu: least - int(gpu.memory_bytes * share) * gpu.count for gpu in deployment.gpus}
+    over = [gpu for gpu in deployment.gpus if short[gpu] > 0]
+    if over:
+        most = max(short[gpu] for gpu in over)
+        needed = f"{most:,} bytes more" if len(over) == 1 else f"up to {most:,} bytes more"
+        yield Finding(
+            code="weights-too-large",
+            message=f"does not fit {_gpus(over)}: the weights alone need {needed}",
+        )
+    if rest := [gpu for gpu in deployment.gpus if short[gpu] <= 0]:
+        yield Finding(
+            code="fit-unknown",
+            message=f"whether it fits {_gpus(rest)} is not known: the size of the cache is not",
+        )
+
+
+def _gpus(choices: list[GpuChoice]) -> str:
+    names = [f"{g.count} × {g.name}" if g.count > 1 else g.name for g in choices]
+    shown = " and ".join(names) if len(names) < 3 else ", ".join(names[:3])
+    return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"
+
+
 def _confidence(facts: Facts) -> Iterator[Finding]:
     """Say how sure the reading is when it is not."""
     arch = facts.architecture
@@ -286,6 +320,7 @@ def _reading(facts: Facts) -> Iterator[Finding]:
 
 CHECKS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     _confidence,
+    _without_cache,
     _reading,
     _formula,
     _engine,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hfkv.core.architecture import Architecture
-from hfkv.core.dtypes import ENGINE_FORMATS, KV_DTYPES, DType, cache_dtype
+from hfkv.core.dtypes import ENGINE_FORMATS, KV_DTYPES, SAFETENSORS_BITS, DType, cache_dtype
 from hfkv.core.engines.engine import Engine
 from hfkv.core.files import ModelFiles
 from hfkv.core.record import dataclass
@@ -43,8 +43,16 @@ _OWN = {"int64": DType("int64", 1, 8)}
 
 
 def _commonest_float(files: ModelFiles) -> str | None:
-    """Return the float dtype most bytes are stored in, by its torch name."""
+    """Return the float dtype most bytes are stored in, by its torch name.
+
+    The Hub counts elements by dtype, for gated repositories too.
+    """
     totals: dict[str, int] = {}
+    shown = files.hub.get("safetensors") if not files.tensors else None
+    counts = shown.get("parameters") if isinstance(shown, dict) else None
+    for name, count in counts.items() if isinstance(counts, dict) else ():
+        if name in _FLOATS and type(count) is int:
+            totals[name] = count * SAFETENSORS_BITS[name]
     for group in files.tensors:
         if group.dtype in _FLOATS:
             totals[group.dtype] = totals.get(group.dtype, 0) + group.nbytes * group.count

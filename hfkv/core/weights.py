@@ -83,7 +83,7 @@ class WeightReport:
     by_dtype: dict[str, DtypeTotal] = field(default_factory=dict)
     by_role: dict[str, RoleTotal] = field(default_factory=dict)
     quantization: QuantizationReport | None = None
-    tied_embeddings: bool = False
+    tied_embeddings: bool | None = None
     notes: tuple[str, ...] = ()
     half_precision_bytes: int | None = None
     portions: tuple[Portion, ...] = ()

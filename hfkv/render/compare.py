@@ -133,7 +133,7 @@ def model_cells(answer: Comparison, report: Report) -> list[Cell]:
         Cell(parameters),
         Cell(loaded, answer.wins(report, "weights")),
         Cell(weights_phrase(report) or NOTHING),
-        Cell(report.architecture.attention),
+        Cell(report.architecture.attention or NOTHING),
     ]
     if _own_contexts(answer):
         cells.append(Cell(integer(kv.tokens if kv else None)))

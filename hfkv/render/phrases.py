@@ -157,8 +157,9 @@ def weights_phrase(report: Report) -> str:
 
 
 def _structure(a: Architecture) -> tuple[str, ...]:
-    attention = {"none": "no attention", "mixed": "mixed attention"}.get(a.attention, a.attention)
-    if a.kind != "decoder":
+    names = {"none": "no attention", "mixed": "mixed attention"}
+    attention = names.get(a.attention or "", a.attention or "")  # nothing is said of the unknown
+    if a.kind is not None and a.kind != "decoder":
         attention = a.kind if a.attention == "none" else f"{a.kind}, {attention}"
     experts = a.experts
     routed = ""

@@ -185,7 +185,7 @@ def demands(arch: Architecture, options: VllmOptions) -> Callable[[int], Demand]
     """Return what one request may ask for, by its length."""
     crossing = any(s.role is Role.CROSS for layer in arch.layers for s in layer.stores)
     drafted = options.num_speculative_tokens
-    chain = min(max(1, arch.mtp_layers), drafted) > 1
+    chain = min(max(1, arch.mtp_layers or 0), drafted) > 1
 
     def demand(max_model_len: int) -> Demand:
         batched = options.batched_tokens(max_model_len, chunked_prefill=not crossing)

@@ -133,7 +133,7 @@ def served_layers(arch: Architecture, options: VllmOptions) -> tuple[Layer, ...]
     if drafter is None:
         return arch.layers
     plain = tuple(store for store in drafter.stores if isinstance(store, Grows))
-    count = 1 if windowed else max(1, arch.mtp_layers)
+    count = 1 if windowed else max(1, arch.mtp_layers or 0)
     return arch.layers + (replace(drafter, stores=plain),) * count
 
 
