@@ -14,7 +14,6 @@ import pytest
 import hfkv
 
 ROOT = Path(__file__).parent.parent
-pytest.importorskip("hatchling")
 
 
 def build(source: Path, folder: Path, kind: str) -> Path:
@@ -94,7 +93,6 @@ def test_the_metadata_is_true(wheel: Path) -> None:
         "platformdirs",
         "requests",
         "rich",
-        "safetensors",
     }
 
 
