@@ -9,6 +9,7 @@ from update_docs import BLOCKS, ROOT, generated
 
 from hfkv.cli.group import COMMANDS
 
+DOCS = ROOT / "docs"
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
@@ -18,12 +19,28 @@ def test_generated_parts_are_current(name: str) -> None:
     assert generated(name) == (ROOT / name).read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md"])
+PAGES = ["README.md", "CONTRIBUTING.md", *(f"docs/{path.name}" for path in DOCS.glob("*.md"))]
+
+
+@pytest.mark.parametrize("name", PAGES)
 def test_links_lead_somewhere(name: str) -> None:
     """Every relative link names a file of the repository."""
-    text = (ROOT / name).read_text(encoding="utf-8")
-    for target in re.findall(r"\]\(([^)#:]+)\)", text):
-        assert (ROOT / target).exists(), target
+    path = ROOT / name
+    for target in re.findall(r"\]\(([^)#:]+)\)", path.read_text(encoding="utf-8")):
+        assert (path.parent / target).exists(), target
+
+
+def test_the_readme_leads_to_every_page() -> None:
+    """A page that nothing links to is not read."""
+    for path in DOCS.glob("*.md"):
+        assert f"](docs/{path.name})" in README, path.name
+
+
+def test_the_picture_is_small() -> None:
+    """The README's picture is a PNG of at most 200 kB."""
+    picture = (DOCS / "report.png").read_bytes()
+    assert picture.startswith(b"\x89PNG")
+    assert len(picture) <= 200_000
 
 
 def test_every_command_is_in_the_readme() -> None:

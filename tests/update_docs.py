@@ -5,12 +5,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
+import accuracy
+import beside_others
 from click.testing import CliRunner
 
 from hfkv.cli.group import group
+from hfkv.cli.manual import MANUALS
 from hfkv.core.checks import CHECKS
 from hfkv.core.codes import EXPLAINED
 from hfkv.core.families.catalogue import FamilyEntry, catalogue
@@ -21,8 +25,23 @@ MAIN = "fixtures/models/meta-llama--Llama-3.1-8B.hfkv.json"
 
 def main_output() -> str:
     """Return what the README's main command prints on 80 columns."""
-    arguments = ["inspect", str(ROOT / MAIN), "--gpu", "a100-80"]
-    result = CliRunner(env={"COLUMNS": "80", "NO_COLOR": "1"}).invoke(group, arguments)
+    return printed("inspect", str(ROOT / MAIN), "--gpu", "a100-80")
+
+
+COMPARED = ("Llama-3.1-8B", "gemma-3-27b-it", "Qwen3-Next-80B-A3B-Instruct", "Mixtral-8x7B-v0.1")
+
+
+def compare_output() -> str:
+    """Return what `hfkv compare` prints of four models."""
+    places = [
+        next((ROOT / "fixtures" / "models").glob(f"*--{name}.hfkv.json")) for name in COMPARED
+    ]
+    return printed("compare", *map(str, places), "--gpu", "h100:2", "--context", "32k", "-b", "8")
+
+
+def printed(*arguments: str) -> str:
+    """Return a command's output as a block."""
+    result = CliRunner(env={"COLUMNS": "80", "NO_COLOR": "1"}).invoke(group, list(arguments))
     if result.exit_code != 0:
         raise RuntimeError(result.output)
     return f"```text\n{result.output.rstrip()}\n```"
@@ -34,8 +53,36 @@ def codes() -> str:
     return "\n".join(["| code | what it means |", "|---|---|", *rows])
 
 
+def exit_codes() -> str:
+    """Return the table of exit codes."""
+    rows = [f"| {code} | {sentence} |" for code, sentence in MANUALS[""].exits.items()]
+    return "\n".join(["| exit code | meaning |", "|---|---|", *rows])
+
+
+def known() -> str:
+    """Return how many model types are known, in a sentence."""
+    types = {name for entry in catalogue() for name in entry.model_types}
+    return f"{len(types)} model types are known."
+
+
+def hub_speed() -> str:
+    """Return the README's rows of benchmarks/hub_report.md: who reads a model how fast."""
+    text = (ROOT / "benchmarks" / "hub_report.md").read_text(encoding="utf-8")
+    wanted = ("hf-mem", "get_safetensors_metadata", "hfkv", "hfkv by ranges")
+    rows = []
+    for part in text.split("\n## ")[1:]:
+        title = part.partition("\n")[0].partition(": ")[2]
+        for name, wall, memory, requests in re.findall(
+            r"^\| ([^|]+?) \| (\d+) \| \d+ \| (\d+) \| (\d+) \|", part, flags=re.MULTILINE
+        ):
+            if name.split(" 0.")[0] in wanted:
+                rows.append(f"| {title} | {name} | {int(wall):,} | {memory} | {requests} |")
+    head = ["| a model of | read by | ms | MB | requests |", "|---|---|--:|--:|--:|"]
+    return "\n".join([*head, *rows])
+
+
 def families() -> str:
-    """Return the README's table: how many model types per kind of layer, with examples."""
+    """Return the overview: how many model types per kind of layer, with examples."""
     by_kinds: dict[tuple[str, ...], list[str]] = {}
     for entry in catalogue():
         by_kinds.setdefault(entry.kinds, []).extend(entry.model_types)
@@ -69,8 +116,25 @@ def checks() -> str:
 
 
 BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
-    "README.md": {"main-output": main_output, "codes": codes, "families": families},
-    "docs/families.md": {"all-families": all_families},
+    "README.md": {
+        "main-output": main_output,
+        "compare-output": compare_output,
+        "exit-codes": exit_codes,
+        "codes": codes,
+        "known": known,
+        "accuracy": accuracy.table,
+        "hub-speed": hub_speed,
+        "alternatives": beside_others.summary,
+        "alternatives-setting": beside_others.setting,
+    },
+    "docs/families.md": {"families": families, "all-families": all_families},
+    "docs/alternatives.md": {
+        "setting": beside_others.setting,
+        "summary": beside_others.summary,
+        "kv": lambda: beside_others.answers("kv"),
+        "weights": lambda: beside_others.answers("weights"),
+        "silences": beside_others.silences,
+    },
     "docs/check.md": {"checks": checks},
 }
 

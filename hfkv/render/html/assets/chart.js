@@ -111,7 +111,7 @@ function rule(plot, {x, y, text, look, dash = []}) {
     ctx.lineTo(bbox.left + bbox.width, at);
     ctx.textAlign = "left";
     const below = at < bbox.top + 20 * devicePixelRatio;
-    ctx.fillText(text, bbox.left + 5 * devicePixelRatio, at + (below ? 15 : -5) * devicePixelRatio);
+    ctx.fillText(text, bbox.left + 5 * devicePixelRatio, at + (below ? 16 : -7) * devicePixelRatio);
   }
   ctx.stroke();
   ctx.restore();

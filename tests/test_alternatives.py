@@ -1,0 +1,58 @@
+"""What is said of hfkv beside other tools is what it says today; their answers are data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from beside_others import CLOSE, measured, off
+
+from hfkv.core.report import analyze
+from hfkv.core.snapshots import loads
+from hfkv.core.workload import Workload
+
+MODELS = Path(__file__).parent.parent / "fixtures" / "models"
+# No snapshot: its header was made for the measurement.
+MADE = "example/Llama-3.1-8B-GPTQ"
+# The snapshot is in bf16, the measured header in MXFP4: only the cache is the same.
+REPACKED = "openai/gpt-oss-20b"
+# What cross-attention saw in the run that is the truth: benchmarks/alternatives.py, SOURCES.
+SOURCES = {"google-t5/t5-small": 512, "meta-llama/Llama-3.2-11B-Vision-Instruct": 0}
+ASKED = [model for model in measured()["models"] if model["id"] != MADE]
+
+
+@pytest.mark.parametrize("model", ASKED, ids=lambda model: model["id"])
+def test_hfkv_still_says_what_the_table_says(model: dict[str, Any]) -> None:
+    """Offline, from the snapshot of the same repository."""
+    name = model["id"]
+    path = MODELS / f"{name.replace('/', '--')}.hfkv.json"
+    work = Workload(
+        context=measured()["lengths"].get(name, measured()["tokens"]),
+        kv_dtype="bf16",
+        engine="transformers",
+        source_tokens=SOURCES.get(name),
+    )
+    report = analyze(loads(path.read_bytes(), where=path.name), work)
+    assert report.weights is not None
+    assert report.kv is not None
+    said = model["answers"]["hfkv"]
+    assert report.kv.bytes == said["kv"] == model["truth"]["kv"]
+    if name != REPACKED:
+        assert report.weights.bytes == said["weights"] == model["truth"]["weights"]
+
+
+def test_the_truth_is_not_taken_from_a_contender() -> None:
+    """Three of them by hand: grouped heads, latents with a rotary part, float32 states."""
+    truth = {model["id"]: model["truth"]["kv"] for model in measured()["models"]}
+    assert truth["meta-llama/Llama-3.1-8B"] == 2 * 32 * 8 * 128 * 2 * 32_768
+    assert truth["deepseek-ai/DeepSeek-V3"] == 61 * (512 + 64) * 2 * 32_768
+    assert truth["tiiuae/falcon-mamba-7b"] == 64 * 8192 * (16 * 4 + 4 * 2)
+
+
+def test_every_answer_is_counted_once() -> None:
+    """Right, wrong and silent: a tool's figure is within its limit, or it is shown in bold."""
+    (gemma,) = (model for model in measured()["models"] if model["id"] == "google/gemma-3-27b-it")
+    assert off(gemma, "accelerate", "kv") is None
+    assert off(gemma, "hf-mem", "kv") == 62 * 2 * 16 * 128 * 2 * 32_768 / 3_120_136_192
+    assert CLOSE == {"weights": 0.01, "kv": 0.05}
