@@ -18,7 +18,7 @@ from hfkv.core.headers import Shard, parse_shard
 from hfkv.core.jsontext import parse_object
 from hfkv.core.manifest import Index, choose, index_name, parse_index
 from hfkv.core.snapshots import dumps
-from hfkv.sources.assemble import SIDE_FILES, assemble
+from hfkv.sources.assemble import assemble, side_files
 
 # headers/ names these repositories as they were called before the Hub renamed them
 RENAMED = {
@@ -45,8 +45,7 @@ def read(folder: Path, repo: str) -> ModelFiles:
         config=parse_object((folder / "config.json").read_bytes(), where="config.json"),
         side={
             name: parse_object((folder / name).read_bytes(), where=name)
-            for name in SIDE_FILES
-            if (folder / name).exists()
+            for name in side_files(files)
         },
         shards=[shard for shard in shards if shard.info.path in manifest.weight_files],
         index=index,
