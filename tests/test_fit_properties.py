@@ -26,7 +26,7 @@ MODELS = st.sampled_from(
 ENGINES = st.sampled_from(("none", "vllm", "sglang", "trtllm", "llama.cpp", "ollama"))
 TOKENS = st.integers(1, 300_000)
 GPUS = st.sampled_from(("h100", "a100-80", "b200", "h200:8", "rtx4090:2", "mi300x:4"))
-some = settings(deadline=None, max_examples=25)
+some = settings(deadline=None, max_examples=60)
 
 
 @some
@@ -81,9 +81,31 @@ def test_the_parts_sum_to_the_totals(
     assert fit.overhead_bytes_per_gpu == sum(part.bytes for part in fit.overhead_parts)
     spent = fit.overhead_bytes_per_gpu + (fit.weights_bytes_per_gpu or 0)
     assert fit.kv_pool_bytes_per_gpu == max(0, fit.budget_bytes - spent)
+    part, whole = fit.utilization
+    if engine != "trtllm":  # it takes its share of what is left
+        assert fit.budget_bytes == fit.memory_bytes * part // whole
+    elif fit.memory_bytes > spent:
+        assert fit.budget_bytes == spent + (fit.memory_bytes - spent) * part // whole
     assert fit.kv_bytes_per_gpu == sequences * fit.kv_bytes_per_sequence_per_gpu
     assert fit.fits is (fit.short_by_bytes == 0)
     assert fit.fits is (sequences <= fit.max_sequences)
+
+
+@some
+@given(MODELS, st.sampled_from(("none", "vllm")), GPUS, TOKENS)
+def test_what_is_said_to_fit_is_the_last_that_does(
+    model: str, engine: str, gpu: str, tokens: int
+) -> None:
+    """One sequence or one token more than the answer finds no room."""
+    fit = fitted(model, gpu, engine, context=tokens)
+    most, longest, one = fit.max_sequences, fit.max_context, fit.kv_bytes_per_sequence_per_gpu
+    if engine == "none":
+        assert most * one <= fit.kv_pool_bytes_per_gpu < (most + 1) * one
+    if longest:
+        assert fitted(model, gpu, engine, context=longest).max_sequences >= 1
+    limit = max(tokens, asked(model, context=1).architecture.max_context or longest)
+    if longest < limit:
+        assert fitted(model, gpu, engine, context=longest + 1).max_sequences == 0
 
 
 @some
