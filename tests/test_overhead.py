@@ -63,6 +63,8 @@ def test_what_sglang_is_told_changes_its_share() -> None:
     assert mem_fraction_static(81_559, tp=1, chunk=32_768) == round(
         Fraction(81_559 - 512 - 49_152 - 128 - 512 - 8 * 74, 81_559), 3
     )
+    # eight stages: 512 + 12,288 + 1,024 + 512 MiB, and no prefill is captured
+    assert mem_fraction_static(81_559, tp=1, pp=8) == round(Fraction(81_559 - 14_336, 81_559), 3)
     assert mem_fraction_static(81_559, tp=1, towers=True) == Fraction("0.83") * Fraction("0.95")
 
 
@@ -86,9 +88,9 @@ def test_sglang_goes_by_what_nvidia_smi_lists(gpu: str, share: str) -> None:
     """The table's own column, or the size that was given."""
     arch = analyze(files_of(llama())).architecture
     (choice,) = parse_gpu(gpu)
-    found = default_share(arch, Deployment(), "sglang", choice, ranks=1)
+    found = default_share(arch, Deployment(), "sglang", choice, tp=1, pp=1)
     assert found == Fraction(share)
-    assert default_share(arch, Deployment(), "vllm", choice, ranks=1) is None
+    assert default_share(arch, Deployment(), "vllm", choice, tp=1, pp=1) is None
 
 
 def test_tensorrt_llm_takes_its_share_of_what_is_left() -> None:

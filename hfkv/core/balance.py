@@ -142,7 +142,7 @@ def balance_of(case: Case, rank: Rank | None = None) -> Balance:
     """
     workload, weights = case.workload, case.weights
     tp, pp = _sizes(case)
-    share = _share(case, ranks=tp * pp)
+    share = _share(case, tp, pp)
     parts = _overhead(case, budget=math.floor(case.choice.memory_bytes * share), ranks=tp)
     loaded = weights and weights_per_rank(case.architecture, weights, case.shares, tp=tp, pp=pp)
     rank = rank or case.ranks(_placed(case, tp, pp))
@@ -209,9 +209,9 @@ def _sizes(case: Case) -> tuple[int, int]:
     return parallel_sizes(case.architecture, deployment, case.choice)
 
 
-def _share(case: Case, *, ranks: int) -> Fraction:
+def _share(case: Case, tp: int, pp: int) -> Fraction:
     deployment, engine = case.workload.deployment, case.workload.engine
-    default = default_share(case.architecture, deployment, engine, case.choice, ranks=ranks)
+    default = default_share(case.architecture, deployment, engine, case.choice, tp=tp, pp=pp)
     return utilization(deployment, engine, default=default)
 
 

@@ -82,14 +82,21 @@ def utilization(
 
 
 def default_share(
-    architecture: Architecture, deployment: Deployment, engine: str, gpu: GpuChoice, *, ranks: int
+    architecture: Architecture,
+    deployment: Deployment,
+    engine: str,
+    gpu: GpuChoice,
+    *,
+    tp: int,
+    pp: int,
 ) -> Fraction | None:
     """Return the share that depends on the GPU and the model (SGLang's), None for others."""
     if engine != "sglang":
         return None
     return mem_fraction_static(
         _listed(gpu),
-        tp=ranks,
+        tp=tp,
+        pp=pp,
         latent=architecture.attention == "MLA",
         chunk=deployment.max_num_batched_tokens,
         seqs=deployment.max_num_seqs,

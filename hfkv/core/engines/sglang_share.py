@@ -50,12 +50,14 @@ def mem_fraction_static(
 
     `chunk` and `seqs` are --chunked-prefill-size and --max-running-requests where they were
     given; `latent` says that the attention is MLA, `towers` that there is more than text:
-    such a model gets 95 % of the share (its encoder's size may make that 80 to 105 %).
+    such a model gets 95 % of the share (its encoder's size may make that 80 to 105 %). With
+    pipeline stages no graphs of prefills are captured.
     """
     default, alone, wide = _class_of(memory)
     chunk = chunk or default
     batch = wide if tp >= 4 else alone
-    graphs = 2 * min(batch, seqs or batch) + (_LATENT_GRAPHS if latent else 8 * _captured(chunk))
+    prefill = _LATENT_GRAPHS if latent else 8 * _captured(chunk) if pp == 1 else 0
+    graphs = 2 * min(batch, seqs or batch) + prefill
     reserved = 512 + Fraction(3 * max(chunk, 2048), 2) + Fraction(tp * pp * 1024, 8) + graphs
     if memory > 60 * _GIB:
         reserved = max(reserved, Fraction(_LEAST))

@@ -46,8 +46,8 @@ def shares(arch: Architecture, work: Workload, splits: list[dict[str, Any]]) -> 
         for split in splits:
             if "refused" in split:
                 continue
-            ranks = split["tp"] * split["pp"]
-            share = default_share(arch, work.deployment, work.engine, gpu, ranks=ranks)
+            tp, pp = split["tp"], split["pp"]
+            share = default_share(arch, work.deployment, work.engine, gpu, tp=tp, pp=pp)
             if share is None:
                 return {}
             by_count = found.setdefault(gpu.slug, {})
