@@ -75,7 +75,7 @@ def test_latents_say_that_the_formula_does_not_apply() -> None:
     [
         (replace(GQA, layers=0), "layers, heads and dims must be positive numbers"),
         (replace(GQA, layers=10_001), "no model has more than 10,000 layers"),
-        (replace(GQA, kv_heads=5), "32 heads do not divide into 5 KV heads"),
+        (replace(GQA, kv_heads=5), "32 heads cannot be divided into 5 KV heads"),
         (
             replace(GQA, window=(K, 7, 6)),
             "a window is TOKENS or TOKENS:PART/WHOLE with PART of every WHOLE layers",

@@ -193,7 +193,7 @@ def test_repeated_lengths_are_one_row(capsys: pytest.CaptureFixture[str]) -> Non
         ),
         (
             "kv --layers 32 --heads 32 --kv-heads 7 --head-dim 128",
-            "32 heads do not divide into 7 KV heads",
+            "32 heads cannot be divided into 7 KV heads",
             "KV heads must divide the heads",
         ),
         (

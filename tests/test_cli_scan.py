@@ -80,7 +80,7 @@ def test_it_goes_on_where_it_was(
     hub_server.forget()
     assert main(["scan", "--from", str(models), "-o", str(out)]) == 0
     assert capsys.readouterr().err == (
-        f"hfkv: 2 models are in {out} already\nhfkv: 2 models, 0 of them could not be read\n"
+        f"hfkv: 2 models in {out} already\nhfkv: 2 models, 0 of them could not be read\n"
     )
     assert sorted(lines(out), key=str) == sorted(whole, key=str)
     assert not any("m1" in path or "gone" in path for path in hub_server.paths())

@@ -160,8 +160,8 @@ class Raw:
         ("", 100_000, (100_000, True)),
         ("", 99_999, (99_999, False)),
         ("-5", 200_000, (100_000, True)),
-        ("100001", 200_000, "a body that ends 1 bytes too early"),
-        ("100001", 100_000, "a body that ends 1 bytes too early"),
+        ("100001", 200_000, "a body that ends 1 byte too early"),
+        ("100001", 100_000, "a body that ends 1 byte too early"),
     ],
 )
 def test_body_and_its_length(length: str, limit: int, expected: object) -> None:

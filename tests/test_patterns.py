@@ -127,7 +127,7 @@ def test_a_billion_layers_are_refused_at_once(count: int) -> None:
         ({"layer_types": "full", "num_hidden_layers": 1}, "expected a list of layer types"),
         ({"layer_types": [1], "num_hidden_layers": 1}, "expected layer type names"),
         ({"hybrid_override_pattern": "M?", "num_hidden_layers": 2}, "unknown layer letter"),
-        ({"hybrid_override_pattern": "M", "num_hidden_layers": 2}, "has 1 letters for 2 layers"),
+        ({"hybrid_override_pattern": "M", "num_hidden_layers": 2}, "has 1 letter for 2 layers"),
         (
             {"attn_type_list": [1], "num_hidden_layers": 2},
             "does not say 0 or 1 for each of 2 layers",

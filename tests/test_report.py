@@ -262,7 +262,7 @@ def test_workloads_that_make_no_sense(workload: Workload, sentence: str) -> None
         ),
         (
             {"num_hidden_layers": 10**9},
-            "config.json: num_hidden_layers: 1000000000 layers; no model has more than 1000",
+            "config.json: num_hidden_layers: 1,000,000,000 layers; no model has more than 1000",
         ),
         (
             {"hidden_size": "big"},

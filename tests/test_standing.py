@@ -123,11 +123,11 @@ def test_a_file_without_geometry_is_doubtful() -> None:
         ),
         (
             {"model_type": "llama", "num_key_value_heads": 7},
-            "num_key_value_heads: 8 heads do not divide into 7 KV heads",
+            "num_key_value_heads: 8 heads cannot be divided into 7 KV heads",
         ),
         (
             {"model_type": "llama", "num_key_value_heads": 16},
-            "num_key_value_heads: 8 heads do not divide into 16 KV heads",
+            "num_key_value_heads: 8 heads cannot be divided into 16 KV heads",
         ),
         (
             {"model_type": "minimax_m1"},

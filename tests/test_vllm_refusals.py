@@ -170,7 +170,7 @@ def test_minicpm3_without_its_dims_is_refused() -> None:
                 "and tensor parallel size 8 makes 1"
             ),
         ),
-        ({"pipeline_parallel_size": 33}, "32 layers do not fill 33 stages"),
+        ({"pipeline_parallel_size": 33}, "32 layers cannot fill 33 stages"),
         ({"block_size": 0}, "vLLM has no blocks of 0 tokens"),
         ({"block_size": 7}, "vLLM has no blocks of 7 tokens"),
     ],

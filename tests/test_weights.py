@@ -221,7 +221,7 @@ def test_mtp_layers_behind_the_last_one_are_apart_and_not_loaded() -> None:
     assert report.loaded_bytes == report.bytes - mtp
     (note,) = report.notes
     assert note == (
-        f"{mtp} bytes of next-token (MTP) layers are stored; "
+        f"{mtp:,} bytes of next-token (MTP) layers are stored; "
         "engines load them only for speculative decoding"
     )
 
@@ -302,7 +302,7 @@ def test_masks_are_neither_parameters_nor_loaded() -> None:
     assert report.parameters == 2 * (8 * 24 + 24)
     assert report.bytes - report.loaded_bytes == 2 * 256 * 4
     assert report.notes == (
-        "2048 bytes of masks and position tables are rebuilt and hold no parameters",
+        "2,048 bytes of masks and position tables are rebuilt and hold no parameters",
     )
 
 

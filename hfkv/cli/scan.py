@@ -32,6 +32,7 @@ from hfkv.core.workload import Workload
 from hfkv.errors import HfkvError, UsageError
 from hfkv.render.documents import dumps_line, error_document
 from hfkv.render.json import inspect_document
+from hfkv.render.phrases import plural
 from hfkv.sources import load
 from hfkv.sources.reading import reason
 from hfkv.sources.several import side_by_side
@@ -119,7 +120,7 @@ def command(targets: tuple[str, ...], **given: Any) -> int:
     workload = workload_of(given)
     done = _resume(path) if path is not None else frozenset()
     if done and not chatter.quiet:
-        note(f"{len(done):,} models are in {path} already")
+        note(f"{plural(len(done), 'model')} in {path} already")
     wanted = (target for target in _wanted(targets, given) if target not in done)
     counted = {"lines": 0, "errors": 0, "bugs": 0}
     write = _writer(path)
@@ -252,8 +253,8 @@ def _exit(counted: Mapping[str, int], chatter: Chatter) -> Exit:
         problem(f"{counted['bugs']:,} of {lines:,} met a bug in hfkv: see the lines with it")
         return Exit.BUG
     if lines and errors == lines:
-        problem(f"none of {lines:,} models could be read")
+        problem(f"none of {plural(lines, 'model')} could be read")
         return Exit.UNREADABLE
     if not chatter.quiet:
-        note(f"{lines:,} models, {errors:,} of them could not be read")
+        note(f"{plural(lines, 'model')}, {errors:,} of them could not be read")
     return Exit.DONE

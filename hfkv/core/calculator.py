@@ -6,6 +6,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from hfkv.core.architecture import Architecture
+from hfkv.core.counts import counted
 from hfkv.core.dtypes import KV_DTYPES, DType, cache_dtype
 from hfkv.core.engines.registry import engine_named
 from hfkv.core.kv import KVReport, measure, size_cache
@@ -93,7 +94,7 @@ def derive(
     if head_dim is None and hidden and heads:
         if hidden % heads:
             raise UsageError(
-                f"a hidden size of {hidden} does not divide into {heads} heads",
+                f"a hidden size of {hidden} does not divide into {counted(heads, 'head')}",
                 hint="say how wide a head is with --head-dim",
                 code="structure",
             )
@@ -129,7 +130,8 @@ def _checked(structure: Structure) -> Structure:
         raise UsageError("no model has more than 10,000 layers")
     if structure.heads is not None and structure.heads % structure.kv_heads:
         raise UsageError(
-            f"{structure.heads} heads do not divide into {structure.kv_heads} KV heads",
+            f"{counted(structure.heads, 'head')} cannot be divided into "
+            f"{counted(structure.kv_heads, 'KV head')}",
             hint="KV heads must divide the heads",
         )
     if structure.window is not None:
@@ -272,7 +274,7 @@ def ladder(structure: Structure, *, tokens: int, sequences: int, dtype: str) -> 
     if structure.window is not None:
         bare = replace(bare, window=structure.window)
         size, part, whole = structure.window
-        what = f"window of {size:,} tokens in {part} of {whole} layers"
+        what = f"window of {counted(size, 'token')} in {part} of {counted(whole, 'layer')}"
         rungs.append((what, bare, dtype, "caps tokens, so it saves nothing in shorter contexts"))
     rungs += [
         (f"{name} cache", bare, name, "needs engine support; check the quality")

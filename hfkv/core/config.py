@@ -15,7 +15,7 @@ from functools import cache
 from pkgutil import get_data
 from typing import Any
 
-from hfkv.core.counts import as_count, short
+from hfkv.core.counts import as_count, counted, short
 from hfkv.core.readings import Reading
 from hfkv.errors import MalformedError, UnsupportedError
 
@@ -251,7 +251,8 @@ class Config:
         if isinstance(value, list) and self.layer is not None:
             if self.layer >= len(value):
                 raise MalformedError(
-                    f"has {len(value)} entries, and layer {self.layer} needs one", where=where
+                    f"has {counted(len(value), 'entry')}, and layer {self.layer} needs one",
+                    where=where,
                 )
             value = value[self.layer]
             where = f"{where}[{self.layer}]"

@@ -6,7 +6,7 @@ import json
 
 from hfkv.errors import MalformedError
 
-__all__ = ["as_count", "short"]
+__all__ = ["as_count", "counted", "short"]
 
 _LARGEST = 2**53  # beyond this a JSON number is not an exact integer everywhere
 
@@ -27,6 +27,13 @@ def as_count(value: object, *, where: str) -> int:
     if value > _LARGEST:
         raise MalformedError(f"{short(value)} is too large to be true", where=where)
     return value
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number of things: `1 layer`, `3 layers`, `1 entry`, `2,048 entries`."""
+    if number == 1:
+        return f"1 {noun}"
+    return f"{number:,} {noun[:-1]}ies" if noun.endswith("ry") else f"{number:,} {noun}s"
 
 
 def short(value: object) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from hfkv.core.architecture import Architecture
 from hfkv.core.budget import utilization
+from hfkv.core.counts import counted
 from hfkv.core.families.irregular import PROMPT_KEPT
 from hfkv.core.files import ModelFiles
 from hfkv.core.kv import KVReport
@@ -88,8 +89,8 @@ def _windows(facts: Facts) -> Iterator[Finding]:
     if arch.text_model_type in PROMPT_KEPT:
         yield Finding(
             code="prompt-kept",
-            message=f"the window of {window:,} tokens is over generated ones only: every token is "
-            "counted as prompt, which is the most that is kept",
+            message=f"the window of {counted(window, 'token')} is over generated ones only: every "
+            "token is counted as prompt, which is the most that is kept",
         )
     elif not windowed:
         yield Finding(
@@ -99,7 +100,8 @@ def _windows(facts: Facts) -> Iterator[Finding]:
     elif windowed and "sliding-window" not in kv.simple_formula.codes and not windowed[0].chunked:
         yield Finding(
             code="window-beyond-context",
-            message=f"the window of {window:,} tokens is not shorter than {kv.tokens:,} tokens",
+            message=f"the window of {counted(window, 'token')} is not shorter than "
+            f"{counted(kv.tokens, 'token')}",
         )
 
 
@@ -220,7 +222,7 @@ def _prefix(facts: Facts) -> Iterator[Finding]:
         name = "the raw need" if kv.engine == "none" else kv.engine
         yield Finding(
             code="prefix-not-shared",
-            message=f"{name} has the prefix of {prefix:,} tokens once for each of "
+            message=f"{name} has the prefix of {counted(prefix, 'token')} once for each of "
             f"{kv.sequences:,} sequences",
             hint="vLLM, SGLang and TensorRT-LLM keep full blocks of it once",
         )
@@ -240,7 +242,7 @@ def _parallel(facts: Facts) -> Iterator[Finding]:
     if heads and tp > heads and arch.attention in ("MQA", "GQA", "MHA"):
         yield Finding(
             code="replicated-heads",
-            message=f"{heads} KV heads on {tp} GPUs: each GPU holds one whole head",
+            message=f"{counted(heads, 'KV head')} on {tp} GPUs: each GPU holds one whole head",
         )
 
 

@@ -10,6 +10,7 @@ from hfkv.core.answers import Answers, answers_of, longest_context, simple_seque
 from hfkv.core.architecture import Architecture
 from hfkv.core.balance import Balance, Case, Ranks, balance_of
 from hfkv.core.budget import OverheadPart
+from hfkv.core.counts import counted
 from hfkv.core.engines.engine import Rank, ranks_of
 from hfkv.core.engines.ollama import context_for
 from hfkv.core.engines.registry import engine_named
@@ -283,9 +284,9 @@ def _notes(case: Case, balance: Balance) -> Iterator[str]:
         yield "the start-up check counts less than one sequence may take: it may pass in vain"
     if balance.moved and balance.pages:
         running = replace(balance, moves=0).most(case.tokens)
-        yield f"{running:,} sequences can run at once: the others wait in host memory"
+        yield f"{counted(running, 'sequence')} can run at once: the others wait in host memory"
     if engine == "trtllm":
         yield "TensorRT-LLM takes its share of what weights and overhead leave, not of the total"
     if engine == "ollama":
         served = context_for(choice.memory_bytes * choice.count)
-        yield f"without num_ctx Ollama serves {served:,} tokens on so much memory"
+        yield f"without num_ctx Ollama serves {counted(served, 'token')} on so much memory"

@@ -14,6 +14,7 @@ import math
 import sys
 from typing import Any
 
+from hfkv.core.counts import counted
 from hfkv.core.dtypes import SAFETENSORS_BITS
 from hfkv.core.files import HeaderInfo, Problem, TensorGroup
 from hfkv.core.jsontext import depth, gc_paused
@@ -50,7 +51,7 @@ def bytes_needed(first: bytes, file_size: int | None, *, where: str) -> int:
     Raises MalformedError.
     """
     if file_size is not None and file_size < 8:
-        what = f"only {file_size} bytes long" if file_size else "empty (0 bytes)"
+        what = f"only {counted(file_size, 'byte')} long" if file_size else "empty (0 bytes)"
         raise MalformedError(f"{what}: not a safetensors file", where=where)
     if len(first) < 8:
         return 8
@@ -85,7 +86,8 @@ def parse_shard(first: bytes, *, file_size: int | None, path: str) -> Shard:
     end = bytes_needed(first, file_size, where=path)
     if len(first) < end:
         raise MalformedError(
-            f"its header claims {end - 8:,} bytes, and only {len(first):,} bytes could be read",
+            f"its header claims {end - 8:,} bytes, and only "
+            f"{counted(len(first), 'byte')} could be read",
             where=path,
             hint="the file is cut off",
         )
@@ -94,7 +96,8 @@ def parse_shard(first: bytes, *, file_size: int | None, path: str) -> Shard:
     data_bytes = shard.info.data_bytes
     if file_size is not None and end + data_bytes != file_size:
         raise MalformedError(
-            f"its tensors fill {data_bytes:,} bytes, and the file holds {file_size - end:,}",
+            f"its tensors fill {counted(data_bytes, 'byte')}, "
+            f"and the file holds {file_size - end:,}",
             where=path,
             hint="the file is cut off, or something was appended to it",
         )
@@ -297,8 +300,8 @@ def _check_layout(rows: list[Row], where: str) -> int:
         span = spans[key]
         if span is not None and span != end - begin:
             raise MalformedError(
-                f"tensor {_short(name)} ({dtype}, shape {list(shape)}) takes {span:,} bytes, "
-                f"and its offsets give it {end - begin:,}",
+                f"tensor {_short(name)} ({dtype}, shape {list(shape)}) takes "
+                f"{counted(span, 'byte')}, and its offsets give it {end - begin:,}",
                 where=where,
             )
     return start

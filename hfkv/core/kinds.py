@@ -8,6 +8,7 @@ unless the reference implementation keeps the model's dtype.
 from __future__ import annotations
 
 from hfkv.core.config import Config
+from hfkv.core.counts import counted
 from hfkv.core.stores import Fixed, Grows, Layer, LayerKind, Role, Store
 from hfkv.errors import MalformedError, UnsupportedError
 
@@ -73,7 +74,7 @@ def key_value_heads(cfg: Config) -> int:
         return total
     if total % found:
         raise UnsupportedError(
-            f"{total} heads do not divide into {found} KV heads",
+            f"{counted(total, 'head')} cannot be divided into {found} KV heads",
             where=cfg.where("num_key_value_heads"),
             hint="one of the two is wrong; supply a corrected config with --config FILE",
             code="contradiction",
@@ -93,7 +94,8 @@ def head_dim(cfg: Config) -> int:
     found, rest = divmod(hidden, count)
     if rest or not found:
         raise UnsupportedError(
-            f"hidden_size {hidden} does not divide by {count} heads, and no head_dim is stated",
+            f"hidden_size {hidden} does not divide by {counted(count, 'head')}, "
+            "and no head_dim is stated",
             where=cfg.where("head_dim"),
             hint="supply a config that states head_dim with --config FILE",
             code="head-dim",
@@ -213,7 +215,7 @@ def _mamba2_head_dim(cfg: Config, count: int) -> int:
     dim = cfg.need("mamba_head_dim")
     if cfg.given("mamba_d_ssm") and stated != count * dim:
         raise UnsupportedError(
-            f"{stated} is not {count} heads of {dim}",
+            f"{stated} is not {counted(count, 'head')} of {dim}",
             where=cfg.where("mamba_d_ssm"),
             code="contradiction",
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from hfkv.core.architecture import Architecture
+from hfkv.core.counts import counted
 from hfkv.core.portions import Shares
 from hfkv.core.stores import Grows, Role
 from hfkv.core.workload import Deployment, GpuChoice
@@ -47,7 +48,7 @@ def parallel_sizes(
     layers = _layers(architecture)
     if not 1 <= pp <= layers:
         raise UsageError(
-            f"--pp {pp} is not a number of stages for {layers} layers",
+            f"--pp {pp} is not a number of stages for {counted(layers, 'layer')}",
             hint=f"it is a number from 1 to {layers}",
             code="pp",
         )

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hfkv.core.config import Config, class_defaults
+from hfkv.core.counts import counted
 from hfkv.core.kinds import window
 from hfkv.errors import MalformedError, UnsupportedError
 
@@ -93,7 +94,7 @@ def layer_count(cfg: Config) -> int:
 def _believable(cfg: Config, count: int) -> int:
     if not 0 < count <= MAX_LAYERS:
         raise MalformedError(
-            f"{count} layers; no model has more than {MAX_LAYERS}",
+            f"{counted(count, 'layer')}; no model has more than {MAX_LAYERS}",
             where=cfg.where("num_hidden_layers"),
         )
     return count
@@ -140,7 +141,7 @@ def listed(cfg: Config, count: int) -> list[str] | None:
         values = values[:count]
     if len(values) != count:
         raise UnsupportedError(
-            f"has {len(values)} entries for {count} layers",
+            f"has {counted(len(values), 'entry')} for {counted(count, 'layer')}",
             where=where,
             hint="one of the two is wrong; supply a corrected config with --config FILE",
             code="contradiction",
@@ -159,7 +160,9 @@ def by_letters(cfg: Config, count: int) -> list[str] | None:
         raise UnsupportedError(f"unknown layer letter '{unknown[0]}'", where=where)
     if len(letters) != count:
         raise UnsupportedError(
-            f"has {len(letters)} letters for {count} layers", where=where, code="contradiction"
+            f"has {counted(len(letters), 'letter')} for {counted(count, 'layer')}",
+            where=where,
+            code="contradiction",
         )
     return [_LETTERS[letter] for letter in letters]
 
@@ -204,7 +207,8 @@ def by_type_codes(cfg: Config, count: int) -> list[str] | None:
         return None
     if len(codes) < count or not set(codes) <= {0, 1}:
         raise UnsupportedError(
-            f"does not say 0 or 1 for each of {count} layers", where=cfg.where("attn_type_list")
+            f"does not say 0 or 1 for each of {counted(count, 'layer')}",
+            where=cfg.where("attn_type_list"),
         )
     return [FULL if code else LINEAR for code in codes[:count]]
 
@@ -252,7 +256,7 @@ def class_pattern(cfg: Config, count: int) -> list[str] | None:
         pattern = (head + repeat * (count // len(repeat) + 1))[:count]
     if len(pattern) != count:
         raise UnsupportedError(
-            f"nothing states which of the {count} layers have attention",
+            f"nothing states which of the {counted(count, 'layer')} have attention",
             where=cfg.where("layer_types"),
             code="missing-key",
         )

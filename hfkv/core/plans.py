@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hfkv.core.balance import Balance, Case, balance_of
+from hfkv.core.counts import counted
 from hfkv.core.engines.registry import engine_named
 from hfkv.core.parallel import tensor_parallel_sizes
 from hfkv.core.record import dataclass, replace
@@ -162,7 +163,8 @@ def _reason(case: Case, plan: Plan, plans: list[Plan]) -> str:
     spread = plan.data_parallel_attention
     if spread is not None:
         return (
-            f"each of {tp} GPUs keeps the whole latent cache of {plan.max_sequences:,} sequences; "
+            f"each of {tp} GPUs keeps the whole latent cache of "
+            f"{counted(plan.max_sequences, 'sequence')}; "
             f"data-parallel attention would hold {spread.max_sequences:,}"
         )
     if plan.copied_kv_bytes_per_gpu:

@@ -9,6 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from hfkv.core.architecture import Architecture, read_architecture
+from hfkv.core.counts import counted
 from hfkv.core.engines.engine import Engine, Rank
 from hfkv.core.engines.registry import engine_named
 from hfkv.core.evidence import Evidence, witness
@@ -192,7 +193,7 @@ def _length(arch: Architecture, engine: Engine, work: Workload) -> int:
     shortest = min(work.seq_lens, default=tokens)
     if work.shared_prefix > shortest:
         raise UsageError(
-            f"a prefix of {work.shared_prefix:,} tokens is not shared by a sequence of "
+            f"a prefix of {counted(work.shared_prefix, 'token')} is not shared by a sequence of "
             f"{shortest:,}",
             hint="--shared-prefix is part of every sequence",
             code="shared-prefix",

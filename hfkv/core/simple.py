@@ -8,6 +8,7 @@ models: the reasons follow from the stores.
 from __future__ import annotations
 
 from hfkv.core.architecture import Architecture
+from hfkv.core.counts import counted
 from hfkv.core.dtypes import DType
 from hfkv.core.record import dataclass
 from hfkv.core.stores import Fixed, Grows, Role, Store
@@ -40,9 +41,7 @@ def _reasons(stores: list[tuple[Store, ...]], longest: int) -> list[tuple[str, s
         return [("encoder-only", "no layer keeps anything between tokens")]
     latent = _grows(stores, Role.LATENT)
     if latent:
-        found.append(
-            ("mla", f"{len(latent)} layers keep one latent vector instead of keys and values")
-        )
+        found.append(("mla", f"{_keep(len(latent))} one latent vector instead of keys and values"))
     found += _window_reasons(kept + latent, longest)
     if any(s.stride > 1 for s in _grows(stores, Role.KV)):
         found.append(("compressed", "some layers keep one entry for several tokens"))
@@ -52,14 +51,22 @@ def _reasons(stores: list[tuple[Store, ...]], longest: int) -> list[tuple[str, s
         found.append(("cross-attention", "cross-attention keeps source positions, not text"))
     fixed = sum(1 for layer in stores if any(isinstance(s, Fixed) for s in layer))
     if fixed:
-        found.append(("hybrid", f"{fixed} of {len(stores)} layers keep a state of fixed size"))
+        found.append(("hybrid", f"{_some(fixed, len(stores))} a state of fixed size"))
     if empty:
-        found.append(("empty-layers", f"{empty} of {len(stores)} layers keep nothing"))
+        found.append(("empty-layers", f"{_some(empty, len(stores))} nothing"))
     if len({(s.heads, s.key, s.value) for s in kept}) > 1:
         found.append(("variable-heads", "KV heads or head dims differ between layers"))
     if any(s.value != s.key and s.stride == 1 and s.window is None for s in kept):
         found.append(("k-ne-v", "keys and values differ in width"))
     return found
+
+
+def _keep(layers: int) -> str:
+    return f"{counted(layers, 'layer')} keep{'s' * (layers == 1)}"
+
+
+def _some(layers: int, of: int) -> str:
+    return f"{layers} of {counted(of, 'layer')} keep{'s' * (layers == 1)}"
 
 
 def _window_reasons(kept: list[Grows], longest: int) -> list[tuple[str, str]]:
@@ -73,7 +80,9 @@ def _window_reasons(kept: list[Grows], longest: int) -> list[tuple[str, str]]:
         if limits:
             count = sum(1 for s in limited if s.chunked is chunked)
             sizes = " or ".join(f"{n:,}" for n in limits)
-            found.append((code, f"{count} layers keep at most a {word} of {sizes} tokens"))
+            found.append(
+                (code, f"{_keep(count)} at most a {word} of {sizes} token{'s' * (limits != [1])}")
+            )
     return found
 
 

@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
+from hfkv.core.counts import counted
 from hfkv.core.dtypes import SAFETENSORS_BITS
 from hfkv.core.files import (
     HeaderInfo,
@@ -274,7 +275,8 @@ def _group(table: dict[str, Any], at: str) -> TensorGroup:
     bits = SAFETENSORS_BITS.get(group.dtype)
     if bits is not None and group.elements * bits != group.nbytes * 8:
         raise MalformedError(
-            f"{group.dtype} of shape {list(shape)!s:.60} does not take {group.nbytes:,} bytes",
+            f"{group.dtype} of shape {list(shape)!s:.60} does not take "
+            f"{counted(group.nbytes, 'byte')}",
             where=f"{at}nbytes",
         )
     return group

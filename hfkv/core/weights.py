@@ -140,17 +140,17 @@ def _notes(unloaded: tuple[Piece, ...], spare: tuple[Piece, ...]) -> Iterator[st
     mtp = sum(p.bytes for p in unloaded if p.role == "mtp")
     if mtp:
         yield (
-            f"{mtp} bytes of next-token (MTP) layers are stored; "
+            f"{mtp:,} bytes of next-token (MTP) layers are stored; "
             "engines load them only for speculative decoding"
         )
     if spare:
         yield (
             f"`{spare[0].stored.group.name}` repeats the tied embedding "
-            f"({sum(p.bytes for p in spare)} bytes) and is not loaded"
+            f"({sum(p.bytes for p in spare):,} bytes) and is not loaded"
         )
     buffers = sum(p.bytes for p in unloaded if p.stored.layout == "buffer")
     if buffers:
-        yield f"{buffers} bytes of masks and position tables are rebuilt and hold no parameters"
+        yield f"{buffers:,} bytes of masks and position tables are rebuilt and hold no parameters"
 
 
 def _by_dtype(files: ModelFiles) -> dict[str, DtypeTotal]:

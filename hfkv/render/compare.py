@@ -86,14 +86,14 @@ def workload_phrase(answer: Comparison) -> str:
     """Return what every model is to hold: `32,768 tokens × 4 sequences, fp8, vllm`."""
     work = answer.workload
     if work.seq_lens:
-        held = f"{plural(len(work.seq_lens), 'sequence')}, {integer(sum(work.seq_lens))} tokens"
+        held = f"{plural(len(work.seq_lens), 'sequence')}, {plural(sum(work.seq_lens), 'token')}"
     elif work.prompt is not None or work.output is not None:
         prompt, output = integer(work.prompt or 0), integer(work.output or 0)
         held = f"{prompt} + {output} tokens × {plural(work.sequences, 'sequence')}"
     elif work.context is None:
         held = f"the longest context of each × {plural(work.sequences, 'sequence')}"
     else:
-        held = f"{integer(work.context)} tokens × {plural(work.sequences, 'sequence')}"
+        held = f"{plural(work.context, 'token')} × {plural(work.sequences, 'sequence')}"
     dtype = "" if work.kv_dtype == "auto" else work.kv_dtype
     held += f", {work.beams} beams each" if work.beams > 1 else ""
     weights = "" if work.weights_dtype is None else f"weights in {work.weights_dtype} (estimated)"

@@ -105,8 +105,8 @@ def structure_phrase(structure: Structure) -> str:
         parts.append(f"one latent vector of {integer(structure.latent)}")
     if structure.window is not None:
         tokens, some, all_ = structure.window
-        where = "every layer" if some == all_ else f"{some} of {all_} layers"
-        parts.append(f"a window of {integer(tokens)} tokens in {where}")
+        where = "every layer" if some == all_ else f"{some} of {plural(all_, 'layer')}"
+        parts.append(f"a window of {plural(tokens, 'token')} in {where}")
     return ", ".join(parts)
 
 

@@ -39,5 +39,5 @@ def engine_figures(engine: str, answers: Answers) -> Iterator[tuple[str, str]]:
     start = answers.start_up
     if start is not None:
         above, below = start.max_concurrency
-        known = f"{integer(start.kv_cache_tokens)} tokens, concurrency {above / below:.2f}x"
+        known = f"{plural(start.kv_cache_tokens, 'token')}, concurrency {above / below:.2f}x"
         yield f"{engine} will log", known

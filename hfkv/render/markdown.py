@@ -17,6 +17,7 @@ from hfkv.render.phrases import (
     gpu_phrase,
     load_phrase,
     model_phrase,
+    plural,
     verdict,
     weights_phrase,
 )
@@ -81,7 +82,7 @@ def _sizes(report: Report) -> str:
 
 def _component(part: Component) -> tuple[str, str, str, str]:
     entries = f"{integer(part.slots)} × {integer(part.bytes_per_slot)} B"
-    product = f"{integer(part.layers)} layers × {entries}, a sequence"
+    product = f"{plural(part.layers, 'layer')} × {entries}, a sequence"
     return f"{escape(part.name)}", size(part.bytes), integer(part.bytes), product
 
 

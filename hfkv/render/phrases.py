@@ -6,10 +6,11 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from hfkv.core.architecture import Architecture
+from hfkv.core.counts import counted
 from hfkv.core.kv import KVReport
 from hfkv.core.report import Report
 from hfkv.core.weights import QuantizationReport, WeightReport
-from hfkv.render.units import clean, count, dtype, integer, size
+from hfkv.render.units import clean, dtype, integer, size, things
 
 if TYPE_CHECKING:
     from hfkv.core.fit import FitReport
@@ -54,7 +55,7 @@ class Verdict(Enum):
 
 def plural(number: int, noun: str) -> str:
     """Return `1 sequence`, `3 sequences`."""
-    return f"{integer(number)} {noun}" if number == 1 else f"{integer(number)} {noun}s"
+    return counted(number, noun)
 
 
 def gpu_phrase(fit: FitReport) -> str:
@@ -82,8 +83,9 @@ def load_phrase(report: Report, kv: KVReport) -> str:
         low, high = integer(min(work.seq_lens)), integer(max(work.seq_lens))
         span = low if low == high else f"{low} to {high}"
         beams = f", {work.beams} beams each" if work.beams > 1 else ""
-        return f"{plural(len(work.seq_lens), 'sequence')} of {span} tokens{beams}"
-    tokens = f"{integer(kv.tokens)} tokens"
+        word = "token" if max(work.seq_lens) == 1 else "tokens"
+        return f"{plural(len(work.seq_lens), 'sequence')} of {span} {word}{beams}"
+    tokens = plural(kv.tokens, "token")
     if work.prompt is not None and work.output:
         tokens = f"{integer(work.prompt)} + {integer(work.output)} tokens"
     if kv.beams > 1:
@@ -104,7 +106,7 @@ def _name(a: Architecture) -> str:
 def _numbers(w: WeightReport | None) -> tuple[str, ...]:
     if w is None:
         return ()
-    parameters = f"{count(w.parameters)} parameters" if w.parameters is not None else ""
+    parameters = things(w.parameters, "parameter") if w.parameters is not None else ""
     return parameters, format_phrase(w)
 
 
@@ -165,8 +167,8 @@ def _structure(a: Architecture) -> tuple[str, ...]:
     routed = ""
     if experts is not None:
         active = f", {experts.active} active" if experts.active is not None else ""
-        routed = f"{experts.total} experts{active}"
-    longest = f"up to {integer(a.max_context)} tokens" if a.max_context else ""
+        routed = f"{plural(experts.total, 'expert')}{active}"
+    longest = f"up to {plural(a.max_context, 'token')}" if a.max_context else ""
     return attention, routed, longest
 
 

@@ -144,14 +144,13 @@ def _product(report: Report, kv: KVReport) -> str:
     """Return the simple formula with its numbers; it applies, so all layers are alike."""
     layers = report.architecture.layers
     group, part = group_layers(layers)[0], kv.components[0]
-    tokens = f"{integer(kv.tokens)} tokens × {plural(kv.sequences, 'sequence')}"
+    tokens = f"{plural(kv.tokens, 'token')} × {plural(kv.sequences, 'sequence')}"
     if report.workload.seq_lens:
         tokens = load_phrase(report, kv)
     each, left = divmod(part.bytes_per_slot, part.elements_per_slot)
     values = dtype(part.dtype) if left else plural(each, "byte")
-    wide = (
-        f"2 × {len(layers)} layers × {group.num_key_value_heads} KV heads × {group.head_dim} wide"
-    )
-    if group.num_key_value_heads is None:
-        wide = f"{len(layers)} layers × {integer(part.elements_per_slot)} values"
+    deep, heads = plural(len(layers), "layer"), group.num_key_value_heads
+    wide = f"{deep} × {plural(part.elements_per_slot, 'value')}"
+    if heads is not None:
+        wide = f"2 × {deep} × {plural(heads, 'KV head')} × {group.head_dim} wide"
     return f"{wide} × {values} × {tokens} = {size(kv.bytes)}."

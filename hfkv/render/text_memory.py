@@ -16,6 +16,7 @@ from hfkv.render.phrases import (
     format_phrase,
     gpu_phrase,
     load_phrase,
+    plural,
     share,
     weights_phrase,
 )
@@ -70,7 +71,7 @@ def _weights_part(report: Report, nbytes: int) -> Part:
 def _cache_part(report: Report, kv: KVReport, nbytes: int) -> Part:
     note = f"{load_phrase(report, kv)}, {dtype(kv.dtype)}" if kv.components else "none is kept"
     if kv.shared_bytes:
-        note += f", the first {integer(report.workload.shared_prefix)} tokens in common"
+        note += f", the first {plural(report.workload.shared_prefix, 'token')} in common"
     return Part(name="KV cache", bytes=nbytes, look=KV, note=note)
 
 

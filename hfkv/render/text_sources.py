@@ -133,7 +133,7 @@ def _formats(report: Report) -> Iterator[tuple[str, str]]:
 
 
 def _weights_origin(weights: WeightReport) -> str:
-    tensors = f"{integer(weights.tensors)} tensors" if weights.tensors else ""
+    tensors = plural(weights.tensors, "tensor") if weights.tensors else ""
     return ", ".join(
         part for part in (_WEIGHTS_SOURCE.get(weights.source, weights.source), tensors) if part
     )
@@ -228,10 +228,10 @@ def _cache(kv: KVReport) -> Iterator[RenderableType]:
     """Yield the arithmetic of the cache, one product a component."""
     for part in kv.components:
         product = (
-            f"{integer(part.layers)} layers × {integer(part.slots)} entries"
+            f"{plural(part.layers, 'layer')} × {plural(part.slots, 'entry')}"
             f" × {integer(part.bytes_per_slot)} B = {integer(part.bytes)} B"
         )
-        elements = f"{integer(part.elements_per_slot)} values of {dtype(part.dtype)} an entry"
+        elements = f"{plural(part.elements_per_slot, 'value')} of {dtype(part.dtype)} an entry"
         yield Text(f"{clean(part.name, 60)}: {product}").append(f" ({elements})", style="dim")
     yield Text(
         f"{integer(kv.bytes_per_sequence)} B a sequence, "
@@ -254,7 +254,7 @@ def _pool(fit: FitReport) -> Iterator[RenderableType]:
         grid.add_row("− overhead", _bytes(fit.overhead_bytes_per_gpu), quiet("as given"))
     grid.add_row("= left for the cache", _bytes(fit.kv_pool_bytes_per_gpu), "")
     each = _bytes(fit.kv_bytes_per_sequence_per_gpu)
-    grid.add_row("÷ one sequence", each, quiet(f"= {integer(fit.max_sequences)} sequences"))
+    grid.add_row("÷ one sequence", each, quiet(f"= {plural(fit.max_sequences, 'sequence')}"))
     yield grid
 
 

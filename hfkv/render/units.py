@@ -15,6 +15,7 @@ __all__ = [
     "ratio",
     "size",
     "sizes",
+    "things",
     "tokens",
 ]
 
@@ -99,6 +100,11 @@ def count(value: int) -> str:
     """Return a number of things as `8.03 B`, `236 M` or `512`."""
     number, unit = _scaled(value, 1000, _DECIMAL)
     return f"{number} {unit}".rstrip()
+
+
+def things(value: int, noun: str) -> str:
+    """Return a number of things in words: `8.03 B parameters`, `1 parameter`."""
+    return f"{count(value)} {noun}{'s' * (value != 1)}"
 
 
 def integer(value: int | None) -> str:

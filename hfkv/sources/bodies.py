@@ -6,6 +6,8 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from hfkv.core.counts import counted
+
 __all__ = ["BadBodyError", "read_body"]
 
 _CHUNK = 65_536
@@ -48,7 +50,7 @@ def _chunks(raw: Any, headers: Mapping[str, str], tick: Callable[[], object]) ->
         chunk = read(_CHUNK if left is None else min(_CHUNK, left), decode_content=False)
         if not chunk:
             if left:
-                raise BadBodyError(f"a body that ends {left:,} bytes too early")
+                raise BadBodyError(f"a body that ends {counted(left, 'byte')} too early")
             return
         left = None if left is None else left - len(chunk)
         yield chunk

@@ -15,6 +15,7 @@ from dataclasses import field
 from typing import NamedTuple, Self
 
 from hfkv import __version__
+from hfkv.core.counts import counted
 from hfkv.core.record import dataclass
 from hfkv.errors import UnreadableError
 from hfkv.sources.bodies import BadBodyError, read_body
@@ -251,7 +252,7 @@ class Client:
             length, total = promised(response.headers, ask.start, ask.stop)
             body, ended = self._take(response, length)
             if len(body) != length or not ended:
-                raise BadBodyError(f"{len(body):,} bytes where {length:,} were promised")
+                raise BadBodyError(f"{counted(len(body), 'byte')} where {length:,} were promised")
         elif ask.stop is not None and status == 200:
             # The range was ignored: take what was asked for from the front, leave the rest.
             total = length_of(response.headers)

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote
 
+from hfkv.core.counts import counted
 from hfkv.core.files import RepoFile
 from hfkv.core.headers import bytes_needed
 from hfkv.core.jsontext import parse_object
@@ -174,5 +175,6 @@ def _size(file: RepoFile, answer: Answer) -> int | None:
     if file.size is None or answer.total is None or file.size == answer.total:
         return file.size if file.size is not None else answer.total
     raise MalformedError(
-        f"listed with {file.size:,} bytes, and served with {answer.total:,}", where=file.path
+        f"listed with {counted(file.size, 'byte')}, and served with {answer.total:,}",
+        where=file.path,
     )

@@ -6,6 +6,7 @@ from dataclasses import field
 from enum import StrEnum
 from typing import NamedTuple
 
+from hfkv.core.counts import counted
 from hfkv.core.files import ModelFiles
 from hfkv.core.readings import Finding
 from hfkv.core.record import dataclass
@@ -136,7 +137,7 @@ def of_finding(finding: Finding, status: Status) -> Outcome:
 
 def count(number: int, noun: str) -> str:
     """Return `1 file`, `3 files`."""
-    return f"{number:,} {noun}{'s' * (number != 1)}"
+    return counted(number, noun)
 
 
 def needed_files(files: ModelFiles) -> tuple[tuple[str, int | None, str | None], ...]:

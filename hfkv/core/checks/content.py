@@ -75,7 +75,9 @@ def complete(case: Read) -> Outcome:
         return Outcome(Status.SKIPPED, "no headers of weights were read")
     tensors = sum(header.tensors for header in headers)
     index = ", as the index names them" if case.files.index is not None else ""
-    return Outcome(Status.PASS, f"{tensors:,} tensors in {count(len(headers), 'file')}{index}")
+    return Outcome(
+        Status.PASS, f"{count(tensors, 'tensor')} in {count(len(headers), 'file')}{index}"
+    )
 
 
 def safetensors(case: Read) -> Outcome:

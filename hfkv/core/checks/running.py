@@ -76,7 +76,7 @@ def fits(case: Read) -> Outcome:
     order = {"fits": 0, "fits tightly": 1, "unknown": 2, "does not fit": 3}
     best = min(report.fit, key=lambda fit: (fit.fits is False, order.get(fit.verdict, 2)))
     where = best.name if best.count == 1 else f"{best.count} × {best.name}"
-    work = f"{report.kv.tokens:,} tokens × {count(report.kv.sequences, 'sequence')}"
+    work = f"{count(report.kv.tokens, 'token')} × {count(report.kv.sequences, 'sequence')}"
     if best.fits is False:
         way = next((way.change for way in best.ways_to_fit if way.fits), None)
         hint = f"this would fit: {way}" if way else None
@@ -104,8 +104,8 @@ def context(case: Read) -> Outcome:
     stretched = _rope_scaling(case.files)
     note = f"; {stretched}" if stretched else ""
     if asked is None:
-        return Outcome(Status.PASS, f"its maximum of {longest:,} tokens{note}")
-    return Outcome(Status.PASS, f"{asked:,} of at most {longest:,} tokens{note}")
+        return Outcome(Status.PASS, f"its maximum of {count(longest, 'token')}{note}")
+    return Outcome(Status.PASS, f"{asked:,} of at most {count(longest, 'token')}{note}")
 
 
 def _rope_scaling(files: ModelFiles) -> str | None:

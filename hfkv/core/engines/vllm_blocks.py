@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 from hfkv.core.architecture import Architecture
+from hfkv.core.counts import counted
 from hfkv.core.engines.engine import Formats, text_type
 from hfkv.core.engines.vllm_options import VllmOptions
 from hfkv.core.engines.vllm_specs import FULL_KINDS, Kind, Spec
@@ -59,7 +60,7 @@ def token_block(
     if stated is not None:
         if stated < 1 or stated % _DEFAULT:
             raise UsageError(
-                f"vLLM has no blocks of {stated} tokens",
+                f"vLLM has no blocks of {counted(stated, 'token')}",
                 hint="its attention kernels take multiples of 16",
                 code="block-size",
             )

@@ -7,6 +7,7 @@ Source: vLLM 0.32 model_executor/models/registry.py (`_PREVIOUSLY_SUPPORTED_MODE
 from __future__ import annotations
 
 from hfkv.core.architecture import Architecture
+from hfkv.core.counts import counted
 from hfkv.core.engines.engine import text_type
 from hfkv.core.engines.vllm_options import VllmOptions
 from hfkv.core.stores import Fixed, Grows, Role
@@ -161,13 +162,15 @@ def _plan(arch: Architecture, options: VllmOptions) -> None:
     heads = arch.num_attention_heads
     if heads and heads % tp:
         raise UsageError(
-            f"vLLM cannot share {heads} attention heads between {tp} tensor-parallel ranks",
+            f"vLLM cannot share {counted(heads, 'attention head')} between "
+            f"{tp} tensor-parallel ranks",
             hint="the number of ranks must divide the number of heads",
             code="tp",
         )
     if options.pipeline_parallel_size > max(1, len(arch.layers)):
         raise UsageError(
-            f"{len(arch.layers)} layers do not fill {options.pipeline_parallel_size} stages",
+            f"{counted(len(arch.layers), 'layer')} cannot fill "
+            f"{options.pipeline_parallel_size} stages",
             hint="choose a smaller --pp",
             code="pp",
         )

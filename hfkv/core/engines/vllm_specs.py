@@ -9,6 +9,7 @@ from dataclasses import field
 from enum import StrEnum
 
 from hfkv.core.architecture import Architecture
+from hfkv.core.counts import counted
 from hfkv.core.engines.engine import Formats, text_type
 from hfkv.core.engines.vllm_options import VllmOptions
 from hfkv.core.engines.vllm_stores import adapt, pack
@@ -195,7 +196,7 @@ def _heads_on_rank(heads: int, options: VllmOptions) -> int:
     ranks = options.tensor_parallel_size
     if heads % ranks and ranks % heads:
         raise UsageError(
-            f"vLLM cannot share {heads} KV heads between {ranks} tensor-parallel ranks",
+            f"vLLM cannot share {counted(heads, 'KV head')} between {ranks} tensor-parallel ranks",
             hint="one number must divide the other",
             code="tp",
         )

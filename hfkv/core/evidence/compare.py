@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hfkv.core.architecture import Architecture
+from hfkv.core.counts import counted
 from hfkv.core.evidence.checks import Verdict, check_layer, origin
 from hfkv.core.evidence.observe import Seen, Stack, encoder_depth, observe
 from hfkv.core.files import ModelFiles
@@ -84,7 +85,7 @@ def _depth(arch: Architecture, depth: int, tensor: str) -> Verdict:
         field="num_hidden_layers",
         value=claimed,
         tensor=seen,
-        claim=f"{claimed} layers ({origin(arch, 'num_hidden_layers')})",
+        claim=f"{counted(claimed, 'layer')} ({origin(arch, 'num_hidden_layers')})",
         fact=f"the tensors have {depth} (`{tensor}`)",
     )
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hfkv.core.architecture import Architecture
+from hfkv.core.counts import counted
 from hfkv.core.evidence.observe import Parts, Seen, Stack, observe
 from hfkv.core.files import ModelFiles
 from hfkv.core.patterns import MAX_LAYERS
@@ -105,7 +106,7 @@ def _readings(stack: Stack) -> list[Reading]:
                 key = (f"{part} width", parts[part].rows, parts[part].tensor)
                 counts[key] = counts.get(key, 0) + 1
     found = [
-        Reading(field=field, value=rows, source=f"`{tensor}` in {layers} layers")
+        Reading(field=field, value=rows, source=f"`{tensor}` in {counted(layers, 'layer')}")
         for (field, rows, tensor), layers in counts.items()
     ]
     depth = Reading(field="num_hidden_layers", value=stack.depth, source=f"`{stack.prefix}.{{}}`")

@@ -11,6 +11,7 @@ from dataclasses import field
 
 from hfkv.core import kinds
 from hfkv.core.config import Config
+from hfkv.core.counts import counted
 from hfkv.core.patterns import (
     CHUNKED,
     CONV,
@@ -142,7 +143,7 @@ def _share_last(cfg: Config, layers: list[Layer]) -> list[Layer]:
         return layers
     if count >= len(layers):
         raise UnsupportedError(
-            f"{count} of {len(layers)} layers cannot all share a cache that none keeps",
+            f"{count} of {counted(len(layers), 'layer')} cannot all share a cache that none keeps",
             where=cfg.where("num_kv_shared_layers"),
             code="contradiction",
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hfkv.core import kinds
 from hfkv.core.config import Config
+from hfkv.core.counts import counted
 from hfkv.core.families.family import Family, generic_layer, plain_layers
 from hfkv.core.patterns import NONE, layer_count, layer_names
 from hfkv.core.stores import Fixed, Grows, Layer, LayerKind, Role
@@ -58,7 +59,7 @@ def _nemotron_nas(cfg: Config) -> tuple[Layer, ...]:
     blocks = cfg.items("block_configs") or []
     if len(blocks) != layer_count(cfg):
         raise UnsupportedError(
-            f"has {len(blocks)} entries for {layer_count(cfg)} layers",
+            f"has {counted(len(blocks), 'entry')} for {counted(layer_count(cfg), 'layer')}",
             where=cfg.where("block_configs"),
             code="contradiction",
         )

@@ -6,6 +6,7 @@ from typing import Any
 
 from hfkv.core import kinds
 from hfkv.core.config import Config
+from hfkv.core.counts import counted
 from hfkv.core.families.family import Family, generic_layer, indexed
 from hfkv.core.patterns import FULL, INDEXED, LINEAR, SLIDING, class_pattern, layer_count
 from hfkv.core.stores import Fixed, Grows, Layer, LayerKind, Role
@@ -31,7 +32,8 @@ def _v4_names(cfg: Config, count: int) -> list[str] | None:
         return None
     if len(ratios) < count:
         raise UnsupportedError(
-            f"has {len(ratios)} entries for {count} layers", where=cfg.where("compress_ratios")
+            f"has {counted(len(ratios), 'entry')} for {counted(count, 'layer')}",
+            where=cfg.where("compress_ratios"),
         )
     sparse = cfg.positive("compress_rate_csa") or _RATES[_CSA]
     return [SLIDING if not r else _CSA if r <= sparse else _HCA for r in ratios[:count]]
@@ -247,7 +249,8 @@ def _enough(cfg: Config, name: str, count: int) -> None:
     values = cfg.items(name)
     if values is not None and len(values) < count:
         raise UnsupportedError(
-            f"has {len(values)} entries for {count} layers", where=cfg.where(name)
+            f"has {counted(len(values), 'entry')} for {counted(count, 'layer')}",
+            where=cfg.where(name),
         )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from hfkv.core import kinds
 from hfkv.core.config import Config, as_count
+from hfkv.core.counts import counted
 from hfkv.core.families.family import Family, generic_layer
 from hfkv.core.patterns import CHUNKED, FULL, SLIDING, every
 from hfkv.core.stores import Grows, Layer, LayerKind
@@ -159,7 +160,8 @@ def _hybrid_pattern(cfg: Config, count: int) -> list[str] | None:
         return None
     if len(codes) < count:
         raise UnsupportedError(
-            f"has {len(codes)} entries for {count} layers", where=cfg.where("hybrid_layer_pattern")
+            f"has {counted(len(codes), 'entry')} for {counted(count, 'layer')}",
+            where=cfg.where("hybrid_layer_pattern"),
         )
     return [SLIDING if code else FULL for code in codes[:count]]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from hfkv.render.html.elements import Html, el, section, table
-from hfkv.render.units import NOTHING, clean, count, dtype, integer, percent, size
+from hfkv.render.units import NOTHING, clean, count, dtype, integer, percent, size, things
 
 __all__ = ["sources_section", "warnings_section", "weights_section"]
 
@@ -28,7 +28,7 @@ def weights_section(document: dict[str, Any], level: int) -> Html | None:
     note = f", of which {size(loaded)} are loaded" if loaded != weights["bytes"] else ""
     source = _WEIGHTS_SOURCE.get(weights["source"], weights["source"])
     parameters = weights["parameters"]
-    counted = f"{count(parameters)} parameters, " if parameters is not None else ""
+    counted = f"{things(parameters, 'parameter')}, " if parameters is not None else ""
     return section(
         "Weights",
         level,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hfkv.render.html.elements import Html, el
+from hfkv.render.phrases import plural
 from hfkv.render.units import size
 
 __all__ = ["layer_map", "memory_bar"]
@@ -47,5 +48,5 @@ def layer_map(layers: list[tuple[str, int]]) -> Html:
         )
         for i, (kind, kept) in enumerate(layers)
     ]
-    said = f"{len(layers)} layers; the largest keeps {size(largest)}"
+    said = f"{plural(len(layers), 'layer')}; the largest keeps {size(largest)}"
     return el("div", *columns, class_="map", role="img", aria_label=said)
