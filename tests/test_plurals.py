@@ -14,8 +14,9 @@ from hfkv.core.counts import counted
 from hfkv.render.units import things
 
 _ONE_OF_MANY = re.compile(
-    r"(?<![\d.,/])1 (?:KV |more )?(?:tensors|files|layers|sequences|tokens|bytes|heads|entries|values"
-    r"|models|headers|parameters|experts|requests|elements|rows|positions|GPUs|letters)\b"
+    r"(?<![\d.,/])(?<!\+ )1 (?:KV |more )?(?:tensors|files|layers|sequences|tokens|bytes|heads"
+    r"|entries|values|models|headers|parameters|experts|requests|elements|rows|positions|GPUs"
+    r"|letters)\b"
 )
 
 
