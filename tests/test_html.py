@@ -101,6 +101,15 @@ def test_the_page_asks_no_network() -> None:
     assert "unsafe-inline'" not in policy.split("style-src")[0]
 
 
+def test_a_page_is_small_enough_to_send() -> None:
+    """The page of one model, plans and all, has less than 200 kB; docs/html.md says about 170."""
+    files = loads((MODELS / "deepseek-ai--DeepSeek-V3.hfkv.json").read_bytes(), where="V3")
+    gpus = tuple(parse_gpu("h200:8"))
+    large = analyze(files, Workload(engine="vllm", deployment=Deployment(gpus=gpus)))
+    for report in (report_of(*GEMMA), large):
+        assert 150_000 < len(page_of(report).encode()) < 200_000
+
+
 def test_the_policy_allows_the_scripts_of_the_page_and_no_other() -> None:
     """Each script that runs is named by its hash; the data is not run."""
     page = page_of(report_of(*GEMMA))

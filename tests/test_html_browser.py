@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from browser.driver import Page, chromium
 from browser.settings import Setting, answers, drawn
+from hand_made import REPORTS
 
 from hfkv.core.engines.registry import ENGINES
 from hfkv.core.files import ModelFiles, Target
@@ -337,6 +338,19 @@ def test_what_no_control_changes_is_shown_for_what_was_asked(page: Page, tmp_pat
     assert page.run(seen) == [False, True]
     page.run("document.getElementById('reset').click()")
     assert page.run(seen) == [True, False]
+
+
+def test_a_model_without_a_cache_keeps_its_weights_in_the_table(page: Page, tmp_path: Path) -> None:
+    """What is known of it is shown beside the others; a dash is what is not."""
+    documents = [page_document(report) for report in (REPORTS["alien"], REPORTS["dense"])]
+    path = tmp_path / "report.html"
+    path.write_text(render_html(documents, title="two"), encoding="utf-8")
+    page.open(path)
+    row: list[str] = page.run(
+        "return [...document.querySelector('[data-region=models] tbody tr').cells]"
+        ".slice(-3).map((cell) => cell.textContent)"
+    )
+    assert row == ["–", "13.0 GiB", "–"]
 
 
 def test_lines_that_lie_on_each_other_can_be_told_apart(page: Page, tmp_path: Path) -> None:

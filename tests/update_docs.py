@@ -68,17 +68,22 @@ def known() -> str:
 def hub_speed() -> str:
     """Return the README's rows of benchmarks/hub_report.md: who reads a model how fast."""
     text = (ROOT / "benchmarks" / "hub_report.md").read_text(encoding="utf-8")
-    wanted = ("hf-mem", "get_safetensors_metadata", "hfkv", "hfkv by ranges")
+    names = {
+        "get_safetensors_metadata": "huggingface_hub, `get_safetensors_metadata`",
+        "hfkv": "**hfkv**",
+        "hfkv by ranges": "**hfkv** by ranges",
+    }
+    row = r"^\| ([^|]+?) \| (\d+) \| \d+ \| (\d+) \| (\d+) \|"
     rows = []
     for part in text.split("\n## ")[1:]:
-        title = part.partition("\n")[0].partition(": ")[2]
-        for name, wall, memory, requests in re.findall(
-            r"^\| ([^|]+?) \| (\d+) \| \d+ \| (\d+) \| (\d+) \|", part, flags=re.MULTILINE
-        ):
-            if name.split(" 0.")[0] in wanted:
-                rows.append(f"| {title} | {name} | {int(wall):,} | {memory} | {requests} |")
+        files = part.partition("\n")[0].partition(": ")[2]
+        for name, wall, memory, asked in re.findall(row, part, flags=re.MULTILINE):
+            shown = name if name.startswith("hf-mem") else names.get(name)
+            if shown:
+                said = f"| {files} | {shown} | {int(wall):,} | {memory} | {asked} |"
+                rows.append((int(files.split()[0]), said))
     head = ["| a model of | read by | ms | MB | requests |", "|---|---|--:|--:|--:|"]
-    return "\n".join([*head, *rows])
+    return "\n".join([*head, *(said for _, said in sorted(rows, key=lambda one: one[0]))])
 
 
 def families() -> str:

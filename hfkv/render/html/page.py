@@ -127,7 +127,12 @@ def _embedded(documents: list[dict[str, Any]]) -> str:
 def _model(document: dict[str, Any]) -> dict[str, Any]:
     if "error" in document:
         return {"id": clean(document["id"]), "facts": None}
-    return {"id": clean(document["target"]["id"]), "facts": document["page"]["facts"]}
+    weights = document["weights"]
+    return {
+        "id": clean(document["target"]["id"]),
+        "weights": weights["loaded_bytes"] if weights else None,
+        "facts": document["page"]["facts"],
+    }
 
 
 def _exact(value: Any) -> Any:

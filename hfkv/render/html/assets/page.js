@@ -1,7 +1,7 @@
 // The controls: what is asked, and the page that answers it.
 
 const data = JSON.parse(document.getElementById("facts").textContent);
-const models = data.models.map((model) => ({...model, facts: exact(model.facts)}));
+const models = data.models.map((model) => ({...model, weights: exact(model.weights ?? null), facts: exact(model.facts)}));
 const gpus = data.gpus.map((gpu) => ({...exact(gpu), count: 1n}));
 const first = models.find((model) => model.facts)?.facts;
 const several = models.length !== 1;

@@ -218,12 +218,15 @@ function comparison(models, told) {
   const heading = ["model",
     ...gpus.flatMap((gpu) => (many ? [gpuPhrase(gpu)] : ["fits", ">sequences", ">longest"])),
     ">KV cache", ">tokens", ">each token", ">weights", "in all"];
-  const total = (i) => (models[i].facts.weights ?? 0n) + told[i].bytes;
+  const total = (i) => (models[i].weights ?? 0n) + told[i].bytes;
   const whole = told.reduce((top, one, i) => (one?.parts ? most(top, total(i)) : top), 1n);
   const rows = told.map((one, i) => {
     const name = h("a", {href: `#model-${i}`}, models[i].id);
-    if (!one?.parts) return [name, ...heading.slice(1).map(() => "–")];
-    const {weights} = models[i].facts;
+    const {weights} = models[i];
+    if (!one?.parts) {
+      const known = (column) => (column === ">weights" && weights !== null ? sized(weights) : "–");
+      return [name, ...heading.slice(1).map(known)];
+    }
     const parts = [{kind: "weights", name: "weights", bytes: weights ?? 0n},
       {kind: "kv", name: "KV cache", bytes: one.bytes}];
     return [name,
