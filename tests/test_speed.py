@@ -77,12 +77,27 @@ def test_a_token_reads_the_experts_it_uses() -> None:
     """Qwen3-30B-A3B: 8 of 128 experts, 3.3 billion active parameters with the embedding."""
     found = ceiling(QWEN3_30B, "h100", context=4096)
     dense = 48 * (2 * 2048 * 4096 + 2 * 2048 * 512 + 2 * 128 + 2 * 2048) + 2048 + 151_936 * 2048
-    experts = 48 * (128 * 3 * 2048 * 768 + 128 * 2048) * 8 // 128
+    dense += 48 * 128 * 2048  # the routers
+    experts = 48 * 8 * 3 * 2048 * 768
     assert found.parts[:2] == (
         SpeedPart(name="weights", bytes=2 * dense),
         SpeedPart(name="active experts", bytes=2 * experts),
     )
-    assert round((dense + experts + 151_936 * 2048) / 1e9, 1) == 3.3
+    assert (dense + experts + 151_936 * 2048) / 1e9 == pytest.approx(3.3, abs=0.06)
+
+
+def test_shared_experts_are_read_whole() -> None:
+    """DeepSeek-V3 in fp8: one shared expert beside 8 of 256, in 58 of 61 layers; 35.6 billion."""
+    found = ceiling(DEEPSEEK_V3, "h200:8", context=4096)
+    attention = 1536 * 7168 + 1536 * 128 * 192 + 576 * 7168 + 512 * 128 * 256 + 7168 * 128 * 128
+    expert = 3 * 7168 * 2048
+    passed = 61 * attention + 3 * 3 * 7168 * 18_432 + 58 * expert
+    sixteen = 129_280 * 7168 + 61 * (2 * 7168 + 1536 + 512) + 7168
+    routers = 4 * 58 * (256 * 7168 + 256)  # this header set has them in float32
+    weights, active = found.parts[:2]
+    assert active == SpeedPart(name="active experts", bytes=58 * expert)  # on each of 8 GPUs
+    assert weights.bytes == pytest.approx((passed + 2 * sixteen + routers) / 8, rel=1e-6)
+    assert round((passed + 58 * 8 * expert) / 1e9, 1) == 35.6
 
 
 def test_a_tied_embedding_is_read_as_the_output_head() -> None:

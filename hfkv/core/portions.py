@@ -31,15 +31,20 @@ __all__ = ["POSITIONS", "Portion", "Shares", "in_roles", "portions_of"]
 
 POSITIONS = "positions"  # the role of tables that an engine builds beside the weights
 
+_ROUTER = re.compile(
+    r"""(?x)(?:^|\.)(?:
+    (?:mlp|ffn|mixer|moe|feed_forward|block_sparse_moe)\.(?:gate|wg)(?:\.e_score_correction)?
+    |router(?:\.\w+)*|shared_expert_gate|e_score_correction_bias
+    )$"""
+)
 _COPIED = re.compile(
     r"""(?x)(?:^|\.)(?:
-    q_a_proj|kv_a_proj_with_mqa|fused_qkv_a_proj\w*|wq_a
-    |(?:mlp|ffn|mixer|moe|feed_forward|block_sparse_moe)\.(?:gate|wg)|router(?:\.\w+)*
-    |shared_expert_gate|gate\.e_score_correction_bias|e_score_correction_bias
-    |indexer(?:\.\w+)*|eh_proj|wpe|(?:\w*_)?position(?:s|_embeddings?)|token_type_embeddings
+    q_a_proj|kv_a_proj_with_mqa|fused_qkv_a_proj\w*|wq_a|indexer(?:\.\w+)*|eh_proj
+    |wpe|(?:\w*_)?position(?:s|_embeddings?)|token_type_embeddings
     |patch_embed\w*(?:\.proj)?|class_embedding|per_layer_input_gate|per_layer_projection
     )$"""
 )
+_SHARED = re.compile(r"(?:^|[._])shared_(?:expert|mlp)")
 _ROWS = re.compile(r"(?:^|\.)(?:o_proj|out_proj|down_proj|dense_4h_to_h|dense|c_proj|fc2|wo|w2)$")
 _KEYS_VALUES = re.compile(r"(?:^|\.)(?:k_proj|v_proj|kv_proj|key|value|wk|wv)$")
 _FUSED = re.compile(r"(?:^|\.)(?:qkv_proj|query_key_value|wqkv|c_attn|qkv)$", re.IGNORECASE)
@@ -52,7 +57,8 @@ class Portion:
     `cut` is evenly, copied, by-kv-heads or fused (queries, keys and values in one matrix).
     `layers` are the decoder layers they belong to, in equal parts; outside of layers
     `stage` is first, last, ends (both: a tied embedding) or all. `rows` are those of a
-    vocabulary table, 0 for anything else. The role is one of the contract's or
+    vocabulary table, 0 for anything else. `routed` experts are those of which a token uses a
+    few: not shared ones, and not their router. The role is one of the contract's or
     POSITIONS.
     """
 
@@ -62,6 +68,7 @@ class Portion:
     stage: str = "all"
     layers: tuple[int, ...] = ()
     rows: int = 0
+    routed: bool = False
 
 
 def portions_of(pieces: Iterable[Piece], *, tied: bool) -> tuple[Portion, ...]:
@@ -78,9 +85,9 @@ def _kind(piece: Piece, *, tied: bool) -> Portion:
     if role != "mtp" and decoder_layer(group.name):
         # a group that reaches into the next-token layers was split: these are the model's own
         own = len(group.layers) * piece.count // group.count
-        return Portion(
-            role=role, bytes=0, cut=_cut(role, module, suffix), layers=group.layers[:own]
-        )
+        cut = _cut(role, module, suffix)
+        routed = role == "experts" and not (_SHARED.search(module) or _ROUTER.search(module))
+        return Portion(role=role, bytes=0, cut=cut, layers=group.layers[:own], routed=routed)
     stages = {"embedding": "ends" if tied else "first"}
     stages |= dict.fromkeys(("lm_head", "norm", "mtp"), "last")
     table = role in ("embedding", "lm_head") and len(group.shape) == 2
@@ -90,7 +97,7 @@ def _kind(piece: Piece, *, tied: bool) -> Portion:
 
 
 def _cut(role: str, module: str, suffix: str) -> str:
-    if role_of(module) == "norm" or _COPIED.search(module):
+    if role_of(module) == "norm" or _ROUTER.search(module) or _COPIED.search(module):
         return "copied"
     if suffix == "bias" and _ROWS.search(module):
         return "copied"

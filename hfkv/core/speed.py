@@ -95,8 +95,8 @@ def speed_ceiling(
 def _active(arch: Architecture, weights: WeightReport, tp: int) -> tuple[SpeedPart, ...] | None:
     """Return the weights that a step passes at least, on one rank.
 
-    A tied embedding is the output head. Of the experts at least as many are read as one
-    token uses; shared ones are counted like routed ones.
+    A tied embedding is the output head. Of the routed experts at least as many are read as
+    one token uses, shared ones and routers are read whole.
     """
     sizes = {role: total.bytes for role, total in weights.by_role.items() if role != "mtp"}
     whole = sum(sizes.values())
@@ -106,9 +106,12 @@ def _active(arch: Architecture, weights: WeightReport, tp: int) -> tuple[SpeedPa
     passed = sum(sizes.get(role, 0) for role in _PASSED)
     if weights.tied_embeddings:
         passed = max(passed, passed - sizes.get("lm_head", 0) + sizes.get("embedding", 0))
-    used = _used_experts(arch, sizes.get("experts", 0))
+    experts = sizes.get("experts", 0)
+    every = sum(p.bytes for p in weights.portions if p.role == "experts" and not p.routed)
+    used = _used_experts(arch, experts - min(every, experts))
     if used is None:
         return None
+    passed += min(every, experts)
     return (
         SpeedPart(name="weights", bytes=int(passed * loaded / tp)),
         SpeedPart(name="active experts", bytes=int(used * loaded / tp)),
