@@ -7,6 +7,7 @@ import os
 import pty
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -177,3 +178,27 @@ def test_a_snapshot_is_read_back_as_it_was_written(
     assert capsys.readouterr().out == first
     assert main(["snapshot", LLAMA, "-o", "-"]) == 0
     assert capsys.readouterr().out == copy.read_text(encoding="utf-8")
+
+
+def test_seconds_are_counted_while_nothing_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slow Hub looks alive: the line is written again although no count has changed."""
+    shown = io.StringIO()
+    monkeypatch.setattr("sys.stderr", shown)
+    monkeypatch.setattr("hfkv.cli.progress._FIRST", 0.0)
+    monkeypatch.setattr("hfkv.cli.progress._EVERY", 0.0)
+    monkeypatch.setattr("hfkv.cli.progress._TICK", 0.001)
+
+    def seen(line: str) -> int:
+        for _ in range(2000):
+            if line in shown.getvalue():
+                break
+            time.sleep(0.001)
+        return shown.getvalue().count(line)
+
+    with Progress() as progress:
+        progress._started -= 3600
+        assert seen("reading, 3600 s") > 0
+        progress(3, 163, "headers")
+        monkeypatch.setattr("sys.stderr", shown := io.StringIO())
+        assert seen("3 of 163  headers, 3600 s") > 0
+    assert shown.getvalue().endswith("\r\x1b[2K")
