@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 import accuracy
@@ -15,9 +16,15 @@ from click.testing import CliRunner
 
 from hfkv.cli.group import group
 from hfkv.cli.manual import MANUALS
+from hfkv.core.budget import utilization
 from hfkv.core.checks import CHECKS
 from hfkv.core.codes import EXPLAINED
+from hfkv.core.engines.registry import ENGINES
 from hfkv.core.families.catalogue import FamilyEntry, catalogue
+from hfkv.core.report import analyze
+from hfkv.core.snapshots import loads
+from hfkv.core.workload import Deployment, Workload
+from hfkv.render.units import size
 
 ROOT = Path(__file__).parent.parent
 MAIN = "fixtures/models/meta-llama--Llama-3.1-8B.hfkv.json"
@@ -86,6 +93,38 @@ def hub_speed() -> str:
     return "\n".join([*head, *(said for _, said in sorted(rows, key=lambda one: one[0]))])
 
 
+ENGINE_MODELS = ("google--gemma-3-27b-it", "Qwen--Qwen3-Next-80B-A3B-Instruct")
+
+
+def engines() -> str:
+    """Return what each engine does, its share of a GPU, and what it takes for two models."""
+    heading = (
+        "--engine",
+        "what it keeps",
+        "share",
+        *(name.split("--")[1] for name in ENGINE_MODELS),
+    )
+    rows = []
+    for name, (module, _) in ENGINES.items():
+        said = (import_module(f"hfkv.core.engines.{module}").__doc__ or "").split("\n", 1)[0]
+        words = "What the model needs, and nothing else." if name == "none" else said
+        shares = utilization(Deployment(), name)
+        rows.append((f"`{name}`", words, f"{float(shares):g}", *_taken(name)))
+    lines = [f"| {' | '.join(row)} |" for row in (heading, *rows)]
+    return "\n".join([lines[0], f"|---|---|--:|{'--:|' * len(ENGINE_MODELS)}", *lines[1:]])
+
+
+def _taken(engine: str) -> list[str]:
+    """Return what one sequence of 32,768 tokens takes of the pool on one GPU."""
+    found = []
+    for name in ENGINE_MODELS:
+        path = ROOT / "fixtures" / "models" / f"{name}.hfkv.json"
+        work = Workload(context=32_768, engine=engine)
+        kv = analyze(loads(path.read_bytes(), where=path.name), work).kv
+        found.append(size(kv.per_gpu.admission_bytes_per_sequence) if kv else "–")
+    return found
+
+
 def families() -> str:
     """Return the overview: how many model types per kind of layer, with examples."""
     by_kinds: dict[tuple[str, ...], list[str]] = {}
@@ -140,6 +179,7 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
         "weights": lambda: beside_others.answers("weights"),
         "silences": beside_others.silences,
     },
+    "docs/fit.md": {"engines": engines},
     "docs/check.md": {"checks": checks},
 }
 
