@@ -280,3 +280,14 @@ def test_the_ways_to_share_are_listed_with_the_one_to_take(
     assert "tensor 2 7.48 GiB 512 MiB" in text
     assert "pipeline 2 7.48 GiB 512 MiB" in text
     assert "★ tensor 2: every GPU works on each token, and nothing of the cache is copied" in text
+
+
+def test_choices_that_hardly_hold_it_are_told_from_those_that_do_not(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """64 sequences of 7,168 tokens: two of the choices hold them if overhead stays low."""
+    argv = "--prompt 6k --output 1k -b 64 -g h100 -g a100-40:2 -g rtx4090 --engine vllm"
+    verdicts = [fit["verdict"] for fit in ask(capsys, argv)["fit"]]
+    assert verdicts == ["fits tightly", "fits tightly", "does not fit"]
+    sentence = " ".join(told(capsys, argv).split())
+    assert "≈ Hardly fits on 2 of 3 choices, only if overhead stays at its lowest: " in sentence

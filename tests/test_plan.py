@@ -233,6 +233,20 @@ def test_a_model_without_heads_takes_any_size() -> None:
             None,
             1,
             "tensor parallel size 3 does not split the model's attention heads evenly",
+            "sizes that do: 1, 2, 4, 8, 16, 32; with stages --tp 1 --pp 3",
+        ),
+        (
+            "64xh100",
+            None,
+            1,
+            "tensor parallel size 64 does not split the model's attention heads evenly",
+            "sizes that do: 1, 2, 4, 8, 16, 32; with stages --tp 32 --pp 2",
+        ),
+        (
+            "37xh100",  # more than the 32 layers
+            None,
+            1,
+            "tensor parallel size 37 does not split the model's attention heads evenly",
             "sizes that do: 1, 2, 4, 8, 16, 32",
         ),
         (

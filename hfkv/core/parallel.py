@@ -73,10 +73,17 @@ def parallel_sizes(
     if valid and tp not in valid:
         raise UsageError(
             f"tensor parallel size {tp} does not split the model's attention heads evenly",
-            hint="sizes that do: " + ", ".join(map(str, valid)),
+            hint="sizes that do: " + ", ".join(map(str, valid)) + _stages(valid, layers, choice),
             code="tp",
         )
     return tp, pp
+
+
+def _stages(valid: tuple[int, ...], layers: int, choice: GpuChoice) -> str:
+    """Return how all the GPUs can be used with stages as well, nothing where they cannot."""
+    count = choice.count
+    sizes = [tp for tp in valid if count % tp == 0 and 1 < count // tp <= layers]
+    return f"; with stages --tp {max(sizes)} --pp {count // max(sizes)}" if sizes else ""
 
 
 def weights_per_rank(

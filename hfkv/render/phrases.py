@@ -194,6 +194,10 @@ def _several(report: Report, kv: KVReport) -> tuple[Verdict, str]:
     held, choices = _asked(report, kv), len(report.fit)
     fitting = [fit for fit in report.fit if fit.fits is not False]
     if not fitting:
+        hardly = sum(fit.verdict == Verdict.TIGHT.value for fit in report.fit)
+        if hardly:
+            only = "only if overhead stays at its lowest"
+            return Verdict.TIGHT, f"Hardly fits on {hardly} of {choices} choices, {only}: {held}."
         return Verdict.SHORT, f"Does not fit on any of {choices} choices: {held}."
     smallest = min(fitting, key=lambda fit: fit.memory_bytes * fit.count)
     every = "both" if choices == 2 else f"all {choices}"

@@ -20,6 +20,10 @@ function verdict(model, told) {
   if (fits.length === 1) return oneGpu(asked, fits[0]);
   const held = loadPhrase(asked);
   const fitting = fits.filter((fit) => fit.fits !== false);
+  const hardly = fits.filter((fit) => fit.verdict === TIGHT).length;
+  if (!fitting.length && hardly) {
+    return ["tight", `Hardly fits on ${hardly} of ${fits.length} choices, only if overhead stays at its lowest: ${held}.`];
+  }
   if (!fitting.length) return ["short", `Does not fit on any of ${fits.length} choices: ${held}.`];
   const memory = (fit) => fit.gpu.memory * fit.gpu.count;
   const smallest = fitting.reduce((a, b) => (memory(b) < memory(a) ? b : a));
