@@ -39,7 +39,7 @@ def test_only_objects() -> None:
     """Where an object is needed, nothing else will do."""
     with pytest.raises(MalformedError) as caught:
         parse_object(b"3", where="x")
-    assert caught.value.message == "x: expected a JSON object at the top, got int"
+    assert caught.value.message == "x: expected a JSON object at the top, got a number"
 
 
 def test_collector_goes_on_after_nested_pauses() -> None:

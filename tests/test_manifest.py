@@ -206,10 +206,10 @@ def test_total_that_is_none(total: Any) -> None:
 
 
 INDEXES = {
-    b"[]": "i: expected a JSON object at the top, got list",
+    b"[]": "i: expected a JSON object at the top, got a list",
     b"{}": "i: weight_map: expected an object",
     b'{"weight_map": ["a"]}': "i: weight_map: expected an object",
-    b'{"weight_map": {"a": 5}}': "i: weight_map.'a': expected a file name, got int",
+    b'{"weight_map": {"a": 5}}': "i: weight_map.'a': expected a file name, got a number",
     b'{"weight_map": {"a": "../b"}}': "i: unsafe file name '../b'",
     b'{"weight_map"': "i: not valid JSON (Expecting ':' delimiter, line 1 column 14)",
 }

@@ -154,7 +154,7 @@ def test_listing_of_wrong_types(hub_server: HubServer, case: str) -> None:
 
 
 CONFIGS: dict[str, tuple[bytes, str]] = {
-    "a list": (b"[]", "config.json: expected a JSON object at the top, got list"),
+    "a list": (b"[]", "config.json: expected a JSON object at the top, got a list"),
     "cut off": (
         b'{"a": ',
         "config.json: not valid JSON (Expecting value, line 1 column 7)",

@@ -109,7 +109,7 @@ CONTENTS: dict[str, tuple[str, bytes, str]] = {
     "config a list": (
         "config.json",
         b"[1]",
-        "{}: expected a JSON object at the top, got list",
+        "{}: expected a JSON object at the top, got a list",
     ),
     "config too large": (
         "config.json",
@@ -119,7 +119,7 @@ CONTENTS: dict[str, tuple[str, bytes, str]] = {
     "index no object": (
         "model.safetensors.index.json",
         b"5",
-        "model.safetensors.index.json: expected a JSON object at the top, got int",
+        "model.safetensors.index.json: expected a JSON object at the top, got a number",
     ),
 }
 
@@ -136,7 +136,7 @@ def test_broken_file(tmp_path: Path, case: str) -> None:
 
 
 JSON_FILES: dict[str, tuple[str, bytes, type[Exception], str]] = {
-    "list": ("c.json", b"[]", MalformedError, "expected a JSON object at the top, got list"),
+    "list": ("c.json", b"[]", MalformedError, "expected a JSON object at the top, got a list"),
     "index": ("i.json", b'{"weight_map": {}}', UsageError, "an index of weights files"),
     "no snapshot": (
         "x.hfkv.json",

@@ -6,7 +6,7 @@ import json
 
 from hfkv.errors import MalformedError
 
-__all__ = ["as_count", "counted", "short"]
+__all__ = ["as_count", "counted", "kind_of", "short"]
 
 _LARGEST = 2**53  # beyond this a JSON number is not an exact integer everywhere
 
@@ -41,4 +41,14 @@ def short(value: object) -> str:
     if isinstance(value, int) and abs(value) > _LARGEST:
         return "a number above 2^53"
     text = json.dumps(value, ensure_ascii=True, default=str)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def kind_of(value: object) -> str:
+    """Return what a JSON value is, in words that are safe in a message."""
+    if isinstance(value, (dict, list)):
+        return "an object" if isinstance(value, dict) else "a list"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return "a number"
+    text = json.dumps(value, default=str)
     return text if len(text) <= 60 else f"{text[:57]}..."

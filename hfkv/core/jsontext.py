@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from hfkv.core.counts import kind_of
 from hfkv.errors import MalformedError
 
 __all__ = ["MAX_DEPTH", "depth", "gc_paused", "parse", "parse_object"]
@@ -81,6 +82,6 @@ def parse_object(raw: bytes, *, where: str) -> dict[str, Any]:
     """Return the JSON object in a text; raises MalformedError when it is something else."""
     value = parse(raw, where=where)
     if not isinstance(value, dict):
-        kind = type(value).__name__
+        kind = kind_of(value)
         raise MalformedError(f"expected a JSON object at the top, got {kind}", where=where)
     return value

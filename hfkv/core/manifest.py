@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from hfkv.core.counts import kind_of
 from hfkv.core.files import IndexInfo, Problem, RepoFile, check_name
 from hfkv.core.headers import Shard
 from hfkv.core.jsontext import parse_object
@@ -83,7 +84,7 @@ def parse_index(raw: bytes, *, path: str) -> Index:
     for name, file in weight_map.items():
         if not isinstance(file, str):
             raise MalformedError(
-                f"expected a file name, got {type(file).__name__}",
+                f"expected a file name, got {kind_of(file)}",
                 where=f"{path}: weight_map.{name[:80]!r}",
             )
         files[file] = files.get(file, 0) + 1

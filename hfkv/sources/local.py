@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from hfkv.core.counts import kind_of
 from hfkv.core.files import ModelFiles, Problem, RepoFile, Target
 from hfkv.core.jsontext import MAX_DEPTH, parse
 from hfkv.core.manifest import Index, Manifest, choose, index_name, parse_index
@@ -153,9 +154,7 @@ def _load_json(path: Path, config: dict[str, Any] | None) -> ModelFiles:
         files = replace(files, target=replace(files.target, kind="snapshot"))
         return files.with_config(config)
     if not isinstance(data, dict):
-        raise MalformedError(
-            f"expected a JSON object at the top, got {type(data).__name__}", where=where
-        )
+        raise MalformedError(f"expected a JSON object at the top, got {kind_of(data)}", where=where)
     if "weight_map" in data:
         raise UsageError(
             "an index of weights files", where=where, hint="give its folder instead", code="target"

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
 from hfkv.core.config import as_count
+from hfkv.core.counts import kind_of
 from hfkv.core.files import ModelFiles
 from hfkv.core.record import dataclass
 from hfkv.errors import MalformedError
 
-__all__ = ["SIDE_FILES", "Block", "find_blocks", "kind_of"]
+__all__ = ["SIDE_FILES", "Block", "find_blocks"]
 
 # Files beside config.json that may hold the block, with the method their name implies.
 # EXL3's quantization_config.json stores the bit rate of every tensor beside the block.
@@ -124,16 +124,6 @@ class Block:
                 child = parent.child(name)
                 if child:
                     yield name, child
-
-
-def kind_of(value: object) -> str:
-    """Return what a JSON value is, in words that are safe in a message."""
-    if isinstance(value, (dict, list)):
-        return "an object" if isinstance(value, dict) else "a list"
-    if isinstance(value, int) and not isinstance(value, bool):
-        return "a number"
-    text = json.dumps(value, default=str)
-    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def find_blocks(files: ModelFiles) -> tuple[Block, ...]:

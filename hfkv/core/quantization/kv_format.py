@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from hfkv.core.quantization.blocks import Block, kind_of
+from hfkv.core.counts import kind_of
+from hfkv.core.quantization.blocks import Block
 from hfkv.errors import MalformedError
 
 __all__ = ["declared_kv"]
