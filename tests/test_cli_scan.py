@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -151,6 +152,9 @@ def test_a_list_that_cannot_be_had_is_a_failure(
         ("hello\n", "it holds lines that no scan has written"),
         ('{"id": [1]}\n5\n', "it holds lines that no scan has written"),
         ('{"schema": "x"}\n', "it holds lines that no scan has written"),
+        ('{"id": "a/b", "error": {"code": []}}\n', "it holds lines that no scan has written"),
+        ("a note without an end", "it holds lines that no scan has written"),
+        ('{"schema": "x"}', "it holds lines that no scan has written"),
     ],
 )
 def test_a_file_of_something_else_is_left_alone(
@@ -164,9 +168,40 @@ def test_a_file_of_something_else_is_left_alone(
     assert out.read_text() == content
 
 
-def test_nothing_to_scan(capsys: pytest.CaptureFixture[str]) -> None:
-    """Neither names nor a list of them."""
-    assert main(["scan"]) == 2
+@pytest.mark.parametrize("tail", ["{", '{"id', '{"id":"org/m1","schema":"hf'])
+def test_a_line_that_was_cut_off_is_taken_out(models: Path, tmp_path: Path, tail: str) -> None:
+    """Wherever a scan was killed, what it left of a line is known as its own."""
+    out = tmp_path / "out.jsonl"
+    out.write_text('{"id": "org/m0"}\n' + tail)
+    assert main(["scan", "--from", str(models), "-o", str(out)]) == 0
+    assert sorted(line["id"] for line in lines(out)) == ["org/gone", "org/m0", "org/m1", "org/m2"]
+
+
+def test_a_line_is_written_to_its_end(
+    models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A system may take a part of what it is given, and say how much."""
+
+    class Reluctant(io.FileIO):
+        def write(self, data: Any) -> int:
+            return super().write(data[:1000])
+
+    whole = Path.open
+
+    def opened(path: Path, mode: str = "r", buffering: int = -1, **how: Any) -> Any:
+        return Reluctant(path, "a") if buffering == 0 else whole(path, mode, buffering, **how)
+
+    monkeypatch.setattr(Path, "open", opened)
+    out = tmp_path / "out.jsonl"
+    assert main(["scan", "--from", str(models), "-o", str(out)]) == 0
+    assert {line["id"] for line in lines(out)} == {"org/m0", "org/m1", "org/m2", "org/gone"}
+    assert out.stat().st_size > 4000
+
+
+@pytest.mark.parametrize("argv", [[], ["--filter", ""], ["--author", ""]])
+def test_nothing_to_scan(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither names nor a list of them; an empty tag is no wish for the whole Hub."""
+    assert main(["scan", *argv]) == 2
     assert capsys.readouterr().err == (
         "hfkv: error: there is nothing to scan\n"
         "hint: name models, or give --from, --author or --filter\n"

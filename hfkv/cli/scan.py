@@ -65,6 +65,8 @@ _PASSING = frozenset(
     }
 )
 
+_BEGINNING = b'{"id":'  # of every line that a scan writes
+
 _scan_options = together(
     option(
         "--from",
@@ -137,7 +139,7 @@ def command(targets: tuple[str, ...], **given: Any) -> int:
 
 def _wanted(targets: Iterable[str], given: Mapping[str, Any]) -> Iterator[str]:
     """Yield what is to be read, each once, as far as it is asked for."""
-    if not (targets or given["listed_in"] or given["author"] or given["filters"]):
+    if not (targets or given["listed_in"] or given["author"] or any(given["filters"])):
         raise UsageError(
             "there is nothing to scan", hint="name models, or give --from, --author or --filter"
         )
@@ -154,13 +156,14 @@ def _each_once(targets: Iterable[str]) -> Iterator[str]:
 
 
 def _on_the_hub(given: Mapping[str, Any]) -> Iterator[str]:
-    if not (given["author"] or given["filters"]):
+    filters = [tag for tag in given["filters"] if tag]  # an empty one is the whole Hub
+    if not (given["author"] or filters):
         return iter(())
     from hfkv.sources.catalog import list_models  # noqa: PLC0415  no HTTP for what is local
 
     return list_models(
         author=given["author"],
-        filters=given["filters"],
+        filters=filters,
         token=given["token"],
         timeout=given["timeout"],
     )
@@ -207,6 +210,8 @@ def _resume(path: Path) -> frozenset[str]:
             end = 0
             for raw in file:
                 if not raw.endswith(b"\n"):
+                    if not (raw.startswith(_BEGINNING) or _BEGINNING.startswith(raw)):
+                        raise _foreign(path)
                     break
                 end += len(raw)
                 done |= _finished(raw, path)
@@ -220,15 +225,19 @@ def _finished(raw: bytes, path: Path) -> set[str]:
     """Return the model that a line answers for, if it does once and for all."""
     try:
         line = json.loads(raw)
-        name, code = line["id"], line.get("error", {}).get("code")
+        name, passing = line["id"], line.get("error", {}).get("code") in _PASSING
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        raise UsageError(
-            "it holds lines that no scan has written",
-            where=str(path),
-            hint="name a new file, or the one that the scan began",
-            code="output",
-        ) from None
-    return set() if code in _PASSING or not isinstance(name, str) else {name}
+        raise _foreign(path) from None
+    return set() if passing or not isinstance(name, str) else {name}
+
+
+def _foreign(path: Path) -> UsageError:
+    return UsageError(
+        "it holds lines that no scan has written",
+        where=str(path),
+        hint="name a new file, or the one that the scan began",
+        code="output",
+    )
 
 
 def _writer(path: Path | None) -> Callable[[str], None]:
@@ -239,7 +248,9 @@ def _writer(path: Path | None) -> Callable[[str], None]:
     def append(text: str) -> None:
         try:
             with path.open("ab", buffering=0) as file:
-                file.write(text.encode("utf-8", "backslashreplace"))
+                left = memoryview(text.encode("utf-8", "backslashreplace"))
+                while left:  # a disk that fills up takes a part, and says so only when asked again
+                    left = left[file.write(left) :]
         except OSError as error:
             raise UsageError(reason(error), where=str(path), code="output") from None
 
