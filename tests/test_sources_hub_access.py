@@ -37,6 +37,20 @@ def test_token_goes_to_the_hub_alone(
     assert tokens == {("hub", f"Bearer {GRANTED}"), ("cdn", None)}
 
 
+def test_token_that_is_said_back_is_not_repeated(
+    hub_server: HubServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The tokens of a mirror need not look like hf_…; 290 letters let a cut fall into it."""
+    secret = "AKCp8-of-a-mirror"
+    body = json.dumps({"error": f"{'x' * 290} {secret}", "id": secret, "sha": secret}).encode()
+    for status in (200, 400, 403, 418):
+        for headers in ({}, {"X-Error-Message": f"{'x' * 290} {secret}"}):
+            hub_server.faults.clear()
+            hub_server.fault("/revision/", "status", status=status, body=body, headers=headers)
+            assert main(["inspect", "org/one", "--token", secret, "--json", "-v"]) in {2, 3, 4}
+            assert secret[:8] not in str(capsys.readouterr())
+
+
 HINT = "accept its license at {0}/org/gated, then run `hf auth login` or set HF_TOKEN"
 
 

@@ -149,6 +149,10 @@ def test_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
         "https://",
         "https://me:secret@hub.test",
         "https://h:x",
+        "https://a host",
+        "https://a..b",
+        "https://\x01.test",
+        f"https://{'a' * 64}.test",
         "http://[x",
     ],
 )

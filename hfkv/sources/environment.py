@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -21,6 +22,8 @@ __all__ = [
 ]
 
 DEFAULT_ENDPOINT = "https://huggingface.co"
+_HOST = r"[^\s/\\%]*:[^\s/\\]*|([^\s:/\\%.]{1,63}\.)*[^\s:/\\%.]{1,63}\.?"  # IPv6, or labels
+_SECRET = 8  # characters; what is shorter is a placeholder, and part of many words
 _TRUE = {"1", "ON", "YES", "TRUE"}
 _FALSE = {"0", "OFF", "NO", "FALSE"}
 
@@ -35,6 +38,10 @@ class Token:
     def __repr__(self) -> str:
         return f"Token(from {self.source})"
 
+    def taken_out(self, text: str) -> str:
+        """Return what a server said without the token, which it may have said back."""
+        return text.replace(self.value, "hf_…") if len(self.value) >= _SECRET else text
+
 
 def endpoint() -> str:
     """Return the Hub to talk to, without a slash at its end; a mirror may have a path.
@@ -44,7 +51,8 @@ def endpoint() -> str:
     text = os.environ.get("HF_ENDPOINT", "").strip().rstrip("/") or DEFAULT_ENDPOINT
     try:
         parts = urlsplit(text)
-        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+        usable = parts.scheme in {"http", "https"} and parts.port != 0 and text.isprintable()
+        usable = usable and re.fullmatch(_HOST, parts.hostname or "") is not None
     except ValueError:
         usable = False
     if not usable or parts.query or parts.fragment or "@" in parts.netloc:

@@ -265,6 +265,7 @@ class Client:
                     f"{host_of(url)} sends more than the {limit:,} bytes that make sense here",
                     code="too-large",
                 )
+            body = self._without_token(body)
         return Answer(
             status=status,
             body=body,
@@ -272,6 +273,14 @@ class Client:
             headers=response.headers,
             commit=commit,
             total=total,
+        )
+
+    def _without_token(self, body: bytes) -> bytes:
+        """Return a listing, config or refusal without the token, should it be said back."""
+        if self.token is None or self.token.value.encode() not in body:
+            return body
+        return self.token.taken_out(body.decode("utf-8", "surrogateescape")).encode(
+            "utf-8", "surrogateescape"
         )
 
     def _take(self, response: Response, limit: int) -> tuple[bytes, bool]:

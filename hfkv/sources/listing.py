@@ -13,6 +13,7 @@ from hfkv.errors import MalformedError
 __all__ = ["Listing", "parse_listing"]
 
 _WHERE = "model info: "
+_ID = r"[A-Za-z0-9_.-]{1,96}(/[A-Za-z0-9_.-]{1,96})?"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +38,8 @@ def parse_listing(raw: bytes) -> Listing:
     """
     info = parse_object(raw, where="model info")
     name = _string(info, "id", _WHERE)
+    if not re.fullmatch(_ID, name):
+        raise MalformedError("not the name of a repository", where=f"{_WHERE}id")
     sha = _string(info, "sha", _WHERE)
     if not re.fullmatch(r"[0-9a-f]{40}", sha):
         raise MalformedError(f"not a commit: {sha[:50]!r}", where=f"{_WHERE}sha")

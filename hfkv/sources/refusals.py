@@ -58,7 +58,7 @@ def no_hub(answer: Answer) -> HfkvError:
 def refusal(asked: Asked, answer: Answer) -> HfkvError:
     """Return what to tell of an answer that is no success."""
     code = answer.headers.get("X-Error-Code", "")
-    said = _said(answer)
+    said = _said(answer, asked.token)
     if said == _DISABLED:
         return UnreadableError(
             f"{asked.repo} was disabled by the Hub or its owner", code="disabled"
@@ -78,7 +78,7 @@ def refusal(asked: Asked, answer: Answer) -> HfkvError:
     return _by_status(asked, answer, said)
 
 
-def _said(answer: Answer) -> str:
+def _said(answer: Answer, token: Token | None = None) -> str:
     """Return the Hub's own words, made safe to print and free of anything secret."""
     text = answer.headers.get("X-Error-Message", "")
     if not text and answer.body.startswith(b"{"):
@@ -86,6 +86,8 @@ def _said(answer: Answer) -> str:
             text = str(json.loads(answer.body).get("error", ""))
         except (ValueError, RecursionError):
             return ""
+    if token is not None:
+        text = token.taken_out(text)
     printable = "".join(char if char.isprintable() else " " for char in text)
     return _TOKEN.sub("hf_…", printable)[:300].strip()
 

@@ -176,8 +176,9 @@ def _with_revision(target: HubTarget, revision: str | None) -> HubTarget:
 
 
 def _wrong(written: str) -> UsageError:
+    shown = _without_secrets(written) if "://" in written else written
     return UsageError(
-        f"{written[:120]} is neither a path that exists nor a repository",
+        f"{shown[:120]} is neither a path that exists nor a repository",
         hint=f"give {_FORMS}",
         code="target",
     )
@@ -187,4 +188,4 @@ def _without_secrets(address: str) -> str:
     """Return an address without the name, password and query that may stand in it."""
     scheme, _, rest = address.partition("://")
     host, slash, path = rest.partition("/")
-    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path.partition('?')[0]}"
+    return re.split(r"[?#]", f"{scheme}://{host.rpartition('@')[2]}{slash}{path}", maxsplit=1)[0]
