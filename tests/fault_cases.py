@@ -90,6 +90,7 @@ NETWORK = {
     ),
     "ca-file": Case(environment={**ELSEWHERE, "REQUESTS_CA_BUNDLE": "/nowhere/ca.pem"}),
     "proxy": Case(environment={**ELSEWHERE, "HTTPS_PROXY": "http://127.0.0.1:9"}),
+    "proxy-address": Case(environment={**ELSEWHERE, "HTTPS_PROXY": "http://me:secret@"}),
     "ipv6": Case(environment={"HF_ENDPOINT": "IPV6"}),
     "mirror": Case(prefix="/mirrors/hf"),
     "endpoint": Case(environment={"HF_ENDPOINT": "hub.test"}),

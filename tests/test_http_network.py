@@ -143,6 +143,32 @@ def test_proxy_that_leads_nowhere(hub: HubServer, monkeypatch: pytest.MonkeyPatc
     assert error.hint == "check HTTPS_PROXY and NO_PROXY"
 
 
+WRITTEN = "HTTP_PROXY (or ALL_PROXY) is not the address of a proxy"
+BAD_PROXIES = {
+    "http://": WRITTEN,
+    "not an address": WRITTEN,
+    "::::": WRITTEN,
+    "http://me:SECRET@[::1": WRITTEN,
+    "http://me:SECRET@proxy:99999": WRITTEN,
+    "ftp://me:SECRET@proxy": "HTTP_PROXY (or ALL_PROXY) names a ftp proxy, which cannot be used",
+    "socks5://me:SECRET@x": "HTTP_PROXY (or ALL_PROXY) names a socks5 proxy, which cannot be used",
+}
+
+
+@pytest.mark.parametrize("proxy", BAD_PROXIES)
+def test_proxy_that_cannot_be_one(proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A variable that is written wrongly is named; its password is not shown."""
+    monkeypatch.setenv("http_proxy", proxy)
+    monkeypatch.setenv("no_proxy", "")
+    monkeypatch.setattr("hfkv.sources.transport.find_spec", lambda _name: None)
+    with Client("http://hub.test", token=None, timeout=5, connections=1) as client:
+        for ask in (client.fetch, lambda url: client.spares(url, 1)):
+            with pytest.raises(UsageError) as caught:
+                ask("http://hub.test/x")
+            assert caught.value.message == BAD_PROXIES[proxy]
+            assert "SECRET" not in str(caught.value.hint)
+
+
 @pytest.mark.parametrize("name", ["REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"])
 def test_folder_of_certificates(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Certificates may come from a folder as well; this one has none that helps."""

@@ -18,6 +18,8 @@ RETRY_AFTER: dict[str, tuple[dict[str, str], float | None]] = {
     "nothing": ({}, None),
     "seconds": ({"Retry-After": " 7 "}, 7),
     "rubbish": ({"Retry-After": "soon"}, None),
+    "no year": ({"Retry-After": "Mon, 01 Jan 99999999999 00:00:00 GMT"}, None),
+    "no zone": ({"Retry-After": f"Mon, 01 Jan 2020 00:00:00 +{'9' * 20}"}, None),
     "past date": ({"Retry-After": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0),
     "limit reached": ({"RateLimit": '"api";r=0;t=55', "Retry-After": "7"}, 56),
     "limit not reached": ({"RateLimit": '"api";r=3;t=55'}, None),

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from hfkv.sources.wire import origin_of
 
 __all__ = ["BROKEN", "Response", "Transport", "explain", "may_pass"]
 
+_SOCKS = {"socks4", "socks4a", "socks5", "socks5h"}
 _HOSTS = 8  # the Hub and its CDNs
 Response = requests.Response
 BROKEN = (requests.RequestException, urllib3.exceptions.HTTPError, OSError, BadBodyError)
@@ -60,9 +62,13 @@ class Transport:
         Nothing is sent and no failure is told: the request itself will meet it.
         """
         adapter = self._adapter(url)
-        pool = adapter.get_connection_with_tls_context(
-            _request(url, {}), verify=True, proxies=adapter.proxies_for(url)
-        )
+        proxies = adapter.proxies_for(url)
+        try:
+            pool = adapter.get_connection_with_tls_context(
+                _request(url, {}), verify=True, proxies=proxies
+            )
+        except BROKEN:
+            return []
         if pool.proxy is not None:
             return []
         # all are taken before one is given back, or the next would be the same
@@ -104,10 +110,17 @@ class _Adapter(HTTPAdapter):
         super().__init__(pool_connections=_HOSTS, pool_maxsize=connections)
 
     def proxies_for(self, url: str) -> dict[str, str]:
-        """Return the proxies that the environment names for an address."""
+        """Return the proxies that the environment names for an address.
+
+        Raises UsageError for one that is no address, or of a kind that cannot be used.
+        """
         origin = origin_of(url)
         if origin not in self._proxies:
-            self._proxies[origin] = requests.utils.get_environ_proxies(url, no_proxy=None)
+            proxies = requests.utils.get_environ_proxies(url, no_proxy=None)
+            proxy = requests.utils.select_proxy(url, proxies)
+            if proxy:
+                _check_proxy(proxy, origin[0])
+            self._proxies[origin] = proxies
         return self._proxies[origin]
 
     def get_connection_with_tls_context(
@@ -128,6 +141,30 @@ class _Adapter(HTTPAdapter):
         response.status_code, response.url, response.request = resp.status, str(req.url), req
         response.headers, response.raw = resp.headers, resp
         return response
+
+
+def _check_proxy(proxy: str, scheme: str) -> None:
+    """Raise UsageError for a proxy that cannot be one; what it holds may be a password."""
+    written = proxy if "://" in proxy else f"http://{proxy}"
+    name = f"{scheme.upper()}_PROXY (or ALL_PROXY)"
+    try:
+        usable = bool(urllib3.util.parse_url(written).host)
+    except urllib3.exceptions.LocationParseError:
+        usable = False
+    if not usable:
+        raise UsageError(
+            f"{name} is not the address of a proxy",
+            hint="it looks like http://proxy.example:3128",
+            code="proxy",
+        )
+    kind = written.partition("://")[0].lower()
+    if kind in {"http", "https"} or (kind in _SOCKS and find_spec("socks") is not None):
+        return
+    raise UsageError(
+        f"{name} names a {kind[:20]} proxy, which cannot be used",
+        hint="name an http proxy" + ("; or `pip install pysocks`" if kind in _SOCKS else ""),
+        code="proxy",
+    )
 
 
 def _path(url: str) -> str:

@@ -76,7 +76,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         return float(text)
     try:
         return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
-    except ValueError:
+    except (ValueError, OverflowError):  # a year or a zone of twenty digits
         return None
 
 
