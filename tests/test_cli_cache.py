@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 
@@ -67,6 +68,46 @@ def test_default_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
     monkeypatch.setenv("HFKV_CACHE", " ~/elsewhere ")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert cache_root() == tmp_path / "elsewhere"
+
+
+def nobody(text: str) -> str:
+    """Refuse, as platformdirs does for a user who has no home."""
+    raise RuntimeError(text)
+
+
+def test_a_user_without_a_home_has_no_cache(
+    hub_server: HubServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A container may run as anybody: models are read, and nothing is kept."""
+    monkeypatch.delenv("HFKV_CACHE")
+    monkeypatch.setattr("platformdirs.user_cache_path", lambda *_, **__: nobody("~"))
+    hub_server.add("org/a", GATED)
+    for _ in range(2):
+        assert load("org/a").config == load("org/a").config
+    assert main(["cache", "info"]) == 0
+    assert capsys.readouterr().out == f"{os.devnull} holds 0 models, 0 B\n"
+
+
+@pytest.mark.parametrize("argv", [["cache", "info"], ["cache", "clear"], ["inspect", "org/a"]])
+def test_folder_in_the_home_of_nobody(
+    argv: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The variable is named: it was meant to lead somewhere."""
+    monkeypatch.setenv("HFKV_CACHE", "~nobody-of-that-name/x")
+    assert main(argv) == 2
+    assert capsys.readouterr().err == (
+        "hfkv: error: HFKV_CACHE names the home of a user who is not known here\n"
+        "hint: name a folder without ~\n"
+    )
+
+
+def test_folder_whose_name_is_too_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It cannot hold anything."""
+    monkeypatch.setenv("HFKV_CACHE", str(tmp_path / ("x" * 300)))
+    assert main(["cache", "info"]) == 0
+    assert capsys.readouterr().out.endswith(" holds 0 models, 0 B\n")
 
 
 def test_folder_that_cannot_be_removed(

@@ -124,6 +124,19 @@ def test_one_file_and_the_whole_model_are_kept_apart(hub_server: HubServer) -> N
     assert len(entries()) == 3
 
 
+def test_a_deep_look_offline_says_what_it_lacks(hub_server: HubServer) -> None:
+    """A plain look kept the model, and not its index."""
+    hub_server.add("org/two", SHARDED)
+    load("org/two")
+    with pytest.raises(UnreadableError) as caught:
+        load("org/two", deep=True, offline=True)
+    assert caught.value.message == (
+        "offline, and org/two was kept without its index, which --deep needs"
+    )
+    with pytest.raises(UnreadableError, match=r"^offline, and org/one is not in the cache"):
+        load("org/one", deep=True, offline=True)
+
+
 def test_closed_gate_is_not_kept(hub_server: HubServer) -> None:
     """Access may be granted without a push."""
     hub_server.add("org/gated", GATED, gated="auto")

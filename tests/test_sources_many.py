@@ -217,7 +217,7 @@ def test_next_page_of_another_host_is_not_asked(hub_server: HubServer) -> None:
         (b"{}", "model list: expected a list"),
         (b"[1]", "model list[0].id: expected a string, got None"),
         (b'[{"id": 5}]', "model list[0].id: expected a string, got 5"),
-        (b"<", "model list: not valid JSON (Expecting value, line 1 column 1)"),
+        (b"<", "{host} did not answer like a Hub"),
     ],
 )
 def test_list_that_is_none(hub_server: HubServer, body: bytes, message: str) -> None:
@@ -225,7 +225,21 @@ def test_list_that_is_none(hub_server: HubServer, body: bytes, message: str) -> 
     hub_server.fault("/api/models", "status", status=200, body=body)
     with pytest.raises(HfkvError) as caught:
         list(list_models(author="a"))
-    assert caught.value.message == message
+    host = hub_server.endpoint.removeprefix("http://")
+    assert caught.value.message == message.format(host=host)
+
+
+def test_pages_in_a_circle_have_an_end(hub_server: HubServer) -> None:
+    """Page one names page two as the next, and page two page one."""
+    first = "/api/models?sort=downloads&direction=-1&limit=100&author=a"
+    there, back = ({"Link": f'<{to}>; rel="next"'} for to in (f"{first}&cursor=2", first))
+    for match, body, link in (
+        ("cursor=2", b'[{"id": "a/c"}]', back),
+        ("", b'[{"id": "a/b"}]', there),
+    ):
+        hub_server.fault(match, "status", status=200, body=body, headers=link)
+    assert list(list_models(author="a")) == ["a/b", "a/c"]
+    assert len(hub_server.seen) == 2
 
 
 def test_list_that_is_refused(hub_server: HubServer, monkeypatch: pytest.MonkeyPatch) -> None:

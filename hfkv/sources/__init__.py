@@ -87,10 +87,25 @@ def _load_repository(
     if kept is not None:
         return kept.with_config(order.config)
     if offline:
-        from hfkv.sources.downloaded import load_downloaded  # noqa: PLC0415
-
-        return load_downloaded(wanted, config=order.config)
+        return _load_offline(wanted, cache, key, order)
     from hfkv.sources.hub import load_hub  # noqa: PLC0415  no HTTP for what is known
 
     session = None if shared is None else shared.session(hub, token)
     return load_hub(key, order, token=token, cache=cache, session=session)
+
+
+def _load_offline(wanted: HubTarget, cache: Cache, key: Key, order: Order) -> ModelFiles:
+    """Return what huggingface_hub has downloaded; raises UnreadableError where that is nothing."""
+    from hfkv.errors import UnreadableError  # noqa: PLC0415  not needed online
+    from hfkv.sources.downloaded import load_downloaded  # noqa: PLC0415  the same
+
+    try:
+        return load_downloaded(wanted, config=order.config)
+    except UnreadableError:
+        if not key.deep or cache.latest(replace(key, deep=False)) is None:
+            raise
+        raise UnreadableError(
+            f"offline, and {wanted.repo} was kept without its index, which --deep needs",
+            hint="leave --deep out, or look once online with it",
+            code="offline",
+        ) from None

@@ -23,7 +23,7 @@ from hfkv import __version__
 from hfkv.core.files import ModelFiles
 from hfkv.core.record import dataclass
 from hfkv.core.snapshots import dumps, loads
-from hfkv.errors import HfkvError
+from hfkv.errors import HfkvError, UsageError
 
 __all__ = ["Cache", "Key", "Usage", "cache_root"]
 
@@ -37,13 +37,27 @@ _STALE = 3600.0  # seconds after which what a killed process left half written i
 
 
 def cache_root() -> Path:
-    """Return the folder of the cache: HFKV_CACHE, else hfkv's own among the user's caches."""
+    """Return the folder of the cache: HFKV_CACHE, else hfkv's own among the user's caches.
+
+    A user who has no home (a container's) has no cache: nothing can be kept below the path
+    returned. Raises UsageError for an HFKV_CACHE in the home of nobody.
+    """
     named = os.environ.get("HFKV_CACHE", "").strip()
     if named:
-        return Path(named).expanduser()
+        try:
+            return Path(named).expanduser()
+        except RuntimeError:
+            raise UsageError(
+                "HFKV_CACHE names the home of a user who is not known here",
+                hint="name a folder without ~",
+                code="cache",
+            ) from None
     from platformdirs import user_cache_path  # noqa: PLC0415  where no folder is named
 
-    return user_cache_path("hfkv", appauthor=False)
+    try:
+        return user_cache_path("hfkv", appauthor=False)
+    except RuntimeError:
+        return Path(os.devnull)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,7 +231,8 @@ def _sweep(folder: Path) -> None:
 
 
 def _files(folder: Path) -> Iterator[tuple[Path, int]]:
-    for path in folder.rglob("*"):
-        with suppress(OSError):
-            if path.is_file():
-                yield path, path.stat().st_size
+    with suppress(OSError):  # a name that is too long to be looked for
+        for path in folder.rglob("*"):
+            with suppress(OSError):
+                if path.is_file():
+                    yield path, path.stat().st_size

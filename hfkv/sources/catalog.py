@@ -10,7 +10,7 @@ from hfkv.core.jsontext import parse
 from hfkv.errors import MalformedError
 from hfkv.sources.environment import endpoint, find_token
 from hfkv.sources.http import Answer, Client
-from hfkv.sources.refusals import Asked, refusal
+from hfkv.sources.refusals import Asked, no_hub, refusal
 from hfkv.sources.wire import origin_of
 
 __all__ = ["list_models"]
@@ -39,16 +39,21 @@ def list_models(
     url: str | None = f"{hub}/api/models?{urlencode(query)}"
     asked = Asked(endpoint=hub, repo="the list of models", revision="", token=find_token(token))
     with Client(hub, token=asked.token, timeout=timeout, connections=1, patient=True) as client:
-        while url is not None:
+        seen = set()
+        while url is not None and url not in seen:  # pages in a circle have an end
+            seen.add(url)
             answer = client.limited(timeout).fetch(url)
             if answer.status != 200:
                 raise refusal(asked, answer)
-            yield from _ids(answer.body)
+            yield from _ids(answer)
             url = _next_page(url, answer)
 
 
-def _ids(body: bytes) -> list[str]:
-    listed = parse(body, where=_WHERE)
+def _ids(answer: Answer) -> list[str]:
+    try:
+        listed = parse(answer.body, where=_WHERE)
+    except MalformedError:
+        raise no_hub(answer) from None
     if not isinstance(listed, list):
         raise MalformedError("expected a list", where=_WHERE)
     return [_id(item, f"{_WHERE}[{place}].id") for place, item in enumerate(listed)]
@@ -67,4 +72,4 @@ def _next_page(url: str, answer: Answer) -> str | None:
     if match is None:
         return None
     there = urljoin(url, match[1])
-    return there if there != url and origin_of(there) == origin_of(url) else None
+    return there if origin_of(there) == origin_of(url) else None

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from hfkv.errors import UsageError
 from hfkv.sources.cache import cache_root
 from hfkv.sources.environment import cache_folder
 
@@ -20,7 +21,7 @@ def known_models() -> list[str]:
     A folder `models--org--name` is the model org/name. What cannot be listed has none.
     """
     folders = set()
-    with suppress(OSError, RuntimeError):
+    with suppress(OSError, UsageError):
         folders |= {place.name for place in cache_root().glob(f"v*/*/{_MODEL}*")}
     with suppress(OSError, RuntimeError):
         folders |= {place.name for place in cache_folder().glob(f"{_MODEL}*")}
