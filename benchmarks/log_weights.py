@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 from pathlib import Path
 from statistics import median
 
-from log_cases import GIB, LogCase
+from log_cases import GIB, LogCase, config_of
 
+from hfkv.core.files import ModelFiles, Target, TensorGroup
 from hfkv.core.parallel import weights_per_rank
 from hfkv.core.portions import Shares
 from hfkv.core.snapshots import loads
@@ -22,7 +24,6 @@ INDEXED = {
     "google--gemma-2-2b-it": 5_228_683_776,
     "microsoft--phi-2": 11_118_735_360 // 2,  # stored in float32
     "microsoft/Phi-3-mini-4k-instruct": 7_642_159_104,  # the index of the 128k one: same shapes
-    "openai--gpt-oss-20b": 13_761_264_768,
 }
 # Why a printed figure is more than 1 % off, by log.
 _ROCM = (
@@ -30,17 +31,10 @@ _ROCM = (
     "(platforms/rocm.py, `get_current_memory_usage` is total - free); CUDA prints what torch "
     "allocated"
 )
-_MXFP4 = (
-    "vLLM pads mxfp4 experts for its kernels (quantization/mxfp4.py): Marlin rounds 2880 to 3072 "
-    "hidden and 2944 intermediate, 9.46 GiB of experts become 10.31, and all of it 13.69"
-)
 WEIGHTS_EXPLAINED = {
     "L250": _ROCM,
     "L251": _ROCM,
-    "L138": _MXFP4,
-    "L192": _MXFP4,
-    "L039": "mxfp4 experts are padded as in L138; 1440 a rank become 1536",
-    "L069": "mxfp4 experts are padded as in L138; 720 a rank become 768 or more",
+    "L069": "Triton on Hopper pads 720 columns a rank otherwise than Marlin, whose rule is taken",
 }
 
 
@@ -57,6 +51,44 @@ on a rank, at TP 4 as at TP 1, that nobody has explained.
 """
 
 
+def gpt_oss_20b() -> ModelFiles:
+    """Return gpt-oss-20b as it was published, by its shapes: the header set at hand is in bf16.
+
+    They sum to the 13,761,264,768 bytes that its index claims.
+    """
+    attention = {"q_proj": (4096, 2880), "o_proj": (2880, 4096)}
+    attention |= dict.fromkeys(("k_proj", "v_proj"), (512, 2880))
+    shapes: dict[str, tuple[int, ...]] = {"self_attn.sinks": (64,)}
+    for name, (rows, columns) in {**attention, "router": (32, 2880)}.items():
+        path = "mlp.router" if name == "router" else f"self_attn.{name}"
+        shapes |= {f"{path}.weight": (rows, columns), f"{path}.bias": (rows,)}
+    shapes |= dict.fromkeys(("input_layernorm.weight", "post_attention_layernorm.weight"), (2880,))
+    for name, rows in (("gate_up_proj", 5760), ("down_proj", 2880)):
+        path = f"mlp.experts.{name}"
+        shapes |= {f"{path}_blocks": (32, rows, 90, 16), f"{path}_scales": (32, rows, 90)}
+        shapes |= {f"{path}_bias": (32, rows)}
+    tensors = [_group(f"model.layers.{{}}.{name}", shape, 24) for name, shape in shapes.items()]
+    tensors += [_group("model.norm.weight", (2880,))]
+    tensors += [
+        _group(f"{name}.weight", (201_088, 2880)) for name in ("lm_head", "model.embed_tokens")
+    ]
+    config = config_of("openai--gpt-oss-20b")
+    target = Target(kind="file", id="openai/gpt-oss-20b")
+    return ModelFiles(target=target, config=config, tensors=tuple(tensors))
+
+
+def _group(name: str, shape: tuple[int, ...], layers: int = 0) -> TensorGroup:
+    packed = name.endswith(("_blocks", "_scales"))
+    return TensorGroup(
+        name=name,
+        dtype="U8" if packed else "BF16",
+        shape=shape,
+        nbytes=prod(shape) * (1 if packed else 2),
+        count=layers or 1,
+        layers=tuple(range(layers)),
+    )
+
+
 def weights_off(cases: list[LogCase]) -> Iterator[tuple[LogCase, str, float, float]]:
     """Yield printed weights and those of the headers or index at hand, GiB a rank."""
     at_hand = {path.name.removesuffix(".hfkv.json"): path for path in MODELS.glob("*.hfkv.json")}
@@ -66,18 +98,21 @@ def weights_off(cases: list[LogCase]) -> Iterator[tuple[LogCase, str, float, flo
         printed = c.row.get("weights_gib")
         if not printed or c.engine != "vllm" or "dtype" in c.options:
             continue
-        if c.model in INDEXED:  # the header set of gpt-oss is in bf16, the checkpoint in mxfp4
+        if c.model in INDEXED:
             size = weights_per_rank(c.arch, INDEXED[c.model], tp=c.ranks[0], pp=c.ranks[1])
             yield c, f"{c.model} (index)", printed, (size + 2 * c.positions) / GIB
             continue
-        if path is None or c.row.get("quantization"):
-            continue
-        report = weigh(loads(path.read_bytes(), where=path.name))
+        name, files = c.model, None
+        if "gpt-oss" in c.model:
+            name, files = f"{c.model} (published shapes)", gpt_oss_20b()
+        elif path is not None and not c.row.get("quantization"):
+            name, files = path.name, loads(path.read_bytes(), where=path.name)
+        report = weigh(files) if files else None
         if report is not None:
             tp, pp = c.ranks
-            shares = Shares(report.portions, c.arch, padding=64)
+            shares = Shares(report.portions, c.arch, padding=64, kernel=(256, 128))
             size = weights_per_rank(c.arch, report.loaded_bytes, shares, tp=tp, pp=pp)
-            yield c, path.name, printed, (size + 2 * c.positions) / GIB
+            yield c, name, printed, (size + 2 * c.positions) / GIB
 
 
 def unexplained_weights(cases: list[LogCase]) -> Iterator[str]:

@@ -153,6 +153,34 @@ def test_drafting_loads_the_next_token_layers_on_the_last_stage() -> None:
     assert Shares(both, two).on_fullest_rank(tp=2, pp=2) == 128 // 2 + 128 // 2 + 256 + 16
 
 
+def test_mxfp4_experts_are_padded_for_their_kernel() -> None:
+    """gpt-oss-20b: 2880 hidden become 3072, 2880 inner 2944 and 1440 a rank 1536 (Marlin).
+
+    9.46 GiB become 10.31; "Model loading took 13.72" instead of 12.82 (L138, L192).
+    """
+    shapes = {
+        "gate_up_proj_blocks": (32, 5760, 90, 16),
+        "gate_up_proj_scales": (32, 5760, 90),
+        "down_proj_blocks": (32, 2880, 90, 16),
+        "down_proj_scales": (32, 2880, 90),
+    }
+    tensors = tuple(
+        TensorGroup(name=f"model.layers.{{}}.mlp.experts.{name}", dtype="U8", shape=shape,
+                    nbytes=prod(shape), count=24, layers=tuple(range(24)))
+        for name, shape in shapes.items()
+    )  # fmt: skip
+    config = {"num_hidden_layers": 24, "quantization_config": {"quant_method": "mxfp4"}}
+    report = weigh(ModelFiles(target=Target(kind="file", id="x"), config=config, tensors=tensors))
+    assert report is not None
+    stored_bytes = 24 * 32 * 3 * 2880 * 2880 * 17 // 32
+    assert report.loaded_bytes == stored_bytes == 10_152_345_600
+    arch = replace(LLAMA, layers=LLAMA.layers[:24], num_hidden_layers=24)
+    padded = Shares(report.portions, arch, kernel=(256, 128))
+    assert padded.on_fullest_rank(tp=1, pp=1) == 24 * 32 * 3 * 3072 * 2944 * 17 // 32
+    assert padded.on_fullest_rank(tp=2, pp=1) == 24 * 32 * 3 * 3072 * 1536 * 17 // 32
+    assert Shares(report.portions, arch).on_fullest_rank(tp=2, pp=1) == stored_bytes // 2
+
+
 @pytest.mark.parametrize(
     ("model", "elements"),
     [

@@ -232,7 +232,14 @@ def shares_of(
         portions = tuple(replace(p, stage="last") if p.role == "embedding" else p for p in portions)
     elif engine.embeds_on_host:
         portions = tuple(p for p in portions if p.role != "embedding")
-    return Shares(portions, architecture, padding=engine.vocabulary_padding) if portions else None
+    if not portions:
+        return None
+    return Shares(
+        portions,
+        architecture,
+        padding=engine.vocabulary_padding,
+        kernel=engine.mxfp4_kernel,
+    )
 
 
 def _held(report: WeightReport, engine: str) -> int:

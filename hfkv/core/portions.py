@@ -18,9 +18,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from fractions import Fraction
+from math import ceil
 
 from hfkv.core.architecture import Architecture
 from hfkv.core.engines.stages import pipeline_stages
+from hfkv.core.files import TensorGroup
 from hfkv.core.pieces import Piece
 from hfkv.core.quantization.layouts import split_name
 from hfkv.core.record import dataclass
@@ -44,6 +46,8 @@ _COPIED = re.compile(
     |patch_embed\w*(?:\.proj)?|class_embedding|per_layer_input_gate|per_layer_projection
     )$"""
 )
+_MXFP4 = re.compile(r"(?:^|\.)experts\.(gate_up|down)_proj_(?:blocks|scales)$")
+_MXFP4_GROUP = 32
 _SHARED = re.compile(r"(?:^|[._])shared_(?:expert|mlp)")
 _ROWS = re.compile(r"(?:^|\.)(?:o_proj|out_proj|down_proj|dense_4h_to_h|dense|c_proj|fc2|wo|w2)$")
 _KEYS_VALUES = re.compile(r"(?:^|\.)(?:k_proj|v_proj|kv_proj|key|value|wk|wv)$")
@@ -58,7 +62,8 @@ class Portion:
     `layers` are the decoder layers they belong to, in equal parts; outside of layers
     `stage` is first, last, ends (both: a tied embedding) or all. `rows` are those of a
     vocabulary table, 0 for anything else. `routed` experts are those of which a token uses a
-    few: not shared ones, and not their router. The role is one of the contract's or
+    few: not shared ones, and not their router. `widths` are the hidden and the inner width of
+    mxfp4 experts. The role is one of the contract's or
     POSITIONS.
     """
 
@@ -69,6 +74,7 @@ class Portion:
     layers: tuple[int, ...] = ()
     rows: int = 0
     routed: bool = False
+    widths: tuple[int, int] | None = None
 
 
 def portions_of(pieces: Iterable[Piece], *, tied: bool) -> tuple[Portion, ...]:
@@ -87,13 +93,29 @@ def _kind(piece: Piece, *, tied: bool) -> Portion:
         own = len(group.layers) * piece.count // group.count
         cut = _cut(role, module, suffix)
         routed = role == "experts" and not (_SHARED.search(module) or _ROUTER.search(module))
-        return Portion(role=role, bytes=0, cut=cut, layers=group.layers[:own], routed=routed)
+        return Portion(
+            role=role,
+            bytes=0,
+            cut=cut,
+            layers=group.layers[:own],
+            routed=routed,
+            widths=_widths(group),
+        )
     stages = {"embedding": "ends" if tied else "first"}
     stages |= dict.fromkeys(("lm_head", "norm", "mtp"), "last")
     table = role in ("embedding", "lm_head") and len(group.shape) == 2
     cut = _cut(role, module, suffix)
     rows = group.shape[0] if table and cut == "evenly" else 0
     return Portion(role=role, bytes=0, cut=cut, stage=stages.get(role, "all"), rows=rows)
+
+
+def _widths(group: TensorGroup) -> tuple[int, int] | None:
+    """Return the widths of gpt-oss's experts: [experts, rows, columns / 32 (, 16 bytes)]."""
+    found = _MXFP4.search(group.name)
+    if found is None or len(group.shape) < 3:
+        return None
+    rows, columns = group.shape[1], group.shape[2] * _MXFP4_GROUP
+    return (columns, rows // 2) if found[1] == "gate_up" else (rows, columns)
 
 
 def _cut(role: str, module: str, suffix: str) -> str:
@@ -126,19 +148,26 @@ def in_roles(portions: Iterable[Portion], sizes: dict[str, int]) -> tuple[Portio
 class Shares:
     """What of a model's portions the fullest rank of a plan holds; each plan is worked out once.
 
-    Rows of vocabulary tables are rounded up to a multiple of `padding`. Towers, and what
+    Rows of vocabulary tables are rounded up to a multiple of `padding`, and the hidden width
+    of mxfp4 experts and a rank's inner one to those of the engine's `kernel`. Towers, and what
     belongs neither to a layer nor to an end of the model, are built on every stage.
     Source of the stages: vLLM 0.19, models/llama.py (embeddings with the first layers, and
     with the last too where they are tied; head and last norm with the last).
     """
 
     def __init__(
-        self, portions: Iterable[Portion], architecture: Architecture, *, padding: int = 1
+        self,
+        portions: Iterable[Portion],
+        architecture: Architecture,
+        *,
+        padding: int = 1,
+        kernel: tuple[int, int] = (1, 1),
     ) -> None:
         """Take the portions of one model; the architecture says its heads and layers."""
         self._portions = tuple(portions)
         self._architecture = architecture
         self._padding = padding
+        self._kernel = kernel
         self._plans: dict[tuple[int, int], Fraction] = {}
         self.bytes = sum(portion.bytes for portion in self._portions)
 
@@ -156,11 +185,19 @@ class Shares:
         for portion in self._portions:
             size = portion.bytes * _share(portion, heads, tp)
             if portion.rows:
-                size *= Fraction(-(-portion.rows // self._padding) * self._padding, portion.rows)
+                size *= _up(portion.rows, self._padding)
+            if portion.widths:
+                hidden, inner = portion.widths
+                size *= _up(hidden, self._kernel[0]) * _up(Fraction(inner, tp), self._kernel[1])
             for i, part in enumerate(_placed(portion, ends)):
                 if part:
                     sums[i] += size * part
         return max(sums)
+
+
+def _up(size: int | Fraction, multiple: int) -> Fraction:
+    """Return by how much a size grows when it is rounded up to a multiple."""
+    return Fraction(ceil(size / Fraction(multiple)) * multiple) / size
 
 
 def _placed(portion: Portion, ends: list[int]) -> Iterator[Fraction]:

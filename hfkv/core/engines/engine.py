@@ -143,7 +143,8 @@ class Engine:
     sequences may be put off when the pool is full. `weight_formats` are what its users
     quantize weights to, the milder first. `default_context` is the length it serves where
     that is not the model's maximum, `vocabulary_padding` what the rows of embedding and head
-    are rounded up to a multiple of. `loads_positions` says that it builds whole
+    are rounded up to a multiple of, and `mxfp4_kernel` the hidden and inner width of mxfp4
+    experts. `loads_positions` says that it builds whole
     tables of rotary positions beside the weights, and counts them as loaded.
     """
 
@@ -165,4 +166,5 @@ class Engine:
     weight_formats: tuple[str, ...] = ("fp8", "int4")
     default_context: Callable[[Architecture, Deployment], int | None] | None = None
     vocabulary_padding: int = 1
+    mxfp4_kernel: tuple[int, int] = (1, 1)
     loads_positions: bool = False
