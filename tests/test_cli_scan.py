@@ -153,6 +153,8 @@ def test_a_list_that_cannot_be_had_is_a_failure(
         ('{"id": [1]}\n5\n', "it holds lines that no scan has written"),
         ('{"schema": "x"}\n', "it holds lines that no scan has written"),
         ('{"id": "a/b", "error": {"code": []}}\n', "it holds lines that no scan has written"),
+        ('{"id": "a/b", "likes": 5}\n', "it holds lines that no scan has written"),
+        ('{"id":"a/b","likes":5}', "it holds lines that no scan has written"),
         ("a note without an end", "it holds lines that no scan has written"),
         ('{"schema": "x"}', "it holds lines that no scan has written"),
     ],
@@ -168,11 +170,14 @@ def test_a_file_of_something_else_is_left_alone(
     assert out.read_text() == content
 
 
-@pytest.mark.parametrize("tail", ["{", '{"id', '{"id":"org/m1","schema":"hf'])
+WHOLE = '{"id":"org/m0","schema":"hfkv.inspect/1"}'
+
+
+@pytest.mark.parametrize("tail", ["{", '{"id', '{"id":"org/m1","schema":"hf', WHOLE])
 def test_a_line_that_was_cut_off_is_taken_out(models: Path, tmp_path: Path, tail: str) -> None:
     """Wherever a scan was killed, what it left of a line is known as its own."""
     out = tmp_path / "out.jsonl"
-    out.write_text('{"id": "org/m0"}\n' + tail)
+    out.write_text(f"{WHOLE}\n{tail}")
     assert main(["scan", "--from", str(models), "-o", str(out)]) == 0
     assert sorted(line["id"] for line in lines(out)) == ["org/gone", "org/m0", "org/m1", "org/m2"]
 
