@@ -13,7 +13,6 @@ from typing import Any
 
 from hfkv.core import written
 from hfkv.core.dtypes import cache_dtype
-from hfkv.core.engines.registry import engine_named
 from hfkv.core.workload import Deployment, GpuChoice, Workload, resolved
 from hfkv.errors import UsageError
 
@@ -104,6 +103,8 @@ def workload_of(given: Mapping[str, Any]) -> Workload:
             "--seq-lens replaces --context and --concurrency",
             hint="drop them, or drop --seq-lens",
         )
+    from hfkv.core.engines.registry import engine_named  # noqa: PLC0415  --help does without
+
     engine_named(given["engine"])
     if given["kv_dtype"] != "auto":
         cache_dtype(given["kv_dtype"])
@@ -143,6 +144,8 @@ def hardware_of(given: Mapping[str, Any]) -> Deployment:
 
 
 def _deployment(given: Mapping[str, Any]) -> Deployment:
+    from hfkv.core.engines.registry import engine_named  # noqa: PLC0415  --help does without
+
     foreign = next((flag for flag, name in _VLLM.items() if given[name] is not None), None)
     if foreign is not None and engine_named(given["engine"]).name != "vllm":
         raise UsageError(f"{foreign} is a flag of vLLM", hint="add --engine vllm")

@@ -31,7 +31,7 @@ __all__ = ["command"]
 
 _EXAMPLES = """\
 hfkv check org/name --gpu rtx4090 --context 32k --concurrency 4
-hfkv check org/name@SHA --engine vllm --allow-license apache-2.0 --fail-on warn
+hfkv check org/name@SHA --allow-license apache-2.0 --fail-on warn
 hfkv check ./checkpoint -g 24gib --skip tokenizer -f junit -o checks.xml
 """
 _WHICH = "What is checked"

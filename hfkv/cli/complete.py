@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import click
-from click.shell_completion import CompletionItem
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 __all__ = [
     "check",
@@ -24,10 +27,8 @@ __all__ = [
     "weights_dtype",
 ]
 
-Items = list[CompletionItem]
 
-
-def gpu(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
+def gpu(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return GPUs by their short names, after a count such as `4x` too; and auto, all."""
     del ctx, param
     from hfkv.core.gpus import table  # noqa: PLC0415
@@ -37,13 +38,13 @@ def gpu(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
     words = {} if several else {"auto": "the GPUs of this machine", "all": "every GPU there is"}
     names = {**words, **{one.slug: one.name for one in table()}}
     return [
-        CompletionItem(several + name, help=help_)
+        _item(several + name, help=help_)
         for name, help_ in names.items()
         if name.startswith(incomplete[len(several) :].lower())
     ]
 
 
-def engine(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
+def engine(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the engines whose rules are known."""
     del ctx, param
     from hfkv.core.engines.registry import ENGINES  # noqa: PLC0415
@@ -51,7 +52,7 @@ def engine(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items
     return _beginning(incomplete, ENGINES)
 
 
-def kv_dtype(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
+def kv_dtype(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the formats of a cache, as people write them; `kv` has no checkpoint to go by."""
     del param
     from hfkv.core.dtypes import KV_DTYPES  # noqa: PLC0415
@@ -62,7 +63,9 @@ def kv_dtype(ctx: click.Context, param: click.Parameter, incomplete: str) -> Ite
     return _beginning(incomplete, (*auto, *plain, *packed))
 
 
-def weights_dtype(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
+def weights_dtype(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
     """Return the formats that weights can be estimated in."""
     del ctx, param
     from hfkv.core.what_if import WEIGHT_FORMATS  # noqa: PLC0415
@@ -70,7 +73,7 @@ def weights_dtype(ctx: click.Context, param: click.Parameter, incomplete: str) -
     return _beginning(incomplete, ("bf16", "fp16", "fp32", *WEIGHT_FORMATS))
 
 
-def model_type(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
+def model_type(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the model types that a family reads."""
     del ctx, param
     from hfkv.core.families.catalogue import catalogue  # noqa: PLC0415
@@ -79,7 +82,7 @@ def model_type(ctx: click.Context, param: click.Parameter, incomplete: str) -> I
     return _beginning(incomplete, sorted(types))
 
 
-def check(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
+def check(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the checks by their ids."""
     del ctx, param
     from hfkv.core.checks import CHECKS  # noqa: PLC0415
@@ -87,19 +90,19 @@ def check(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
     return _beginning(incomplete, CHECKS)
 
 
-def file(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
+def file(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Leave it to the shell, which knows its files."""
     del ctx, param
-    return [CompletionItem(incomplete, type="file")]
+    return [_item(incomplete, type="file")]
 
 
-def repository(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
+def repository(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the models of the Hub that were met on this machine before."""
     del ctx, param
     return _beginning(incomplete, _met(incomplete))
 
 
-def target(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
+def target(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return models that were met before; where none begins like this, the shell's files.
 
     A shell cannot be told of both, so files of this folder stand beside the models.
@@ -120,7 +123,13 @@ def _met(incomplete: str) -> Iterable[str]:
     return known_models()
 
 
-def _beginning(incomplete: str, names: Iterable[str]) -> Items:
+def _beginning(incomplete: str, names: Iterable[str]) -> list[CompletionItem]:
     """Return those that begin like this, whatever the case."""
     start = incomplete.lower()
-    return [CompletionItem(name) for name in names if name.lower().startswith(start)]
+    return [_item(name) for name in names if name.lower().startswith(start)]
+
+
+def _item(value: str, **more: str) -> CompletionItem:
+    from click.shell_completion import CompletionItem  # noqa: PLC0415  for a shell only
+
+    return CompletionItem(value, **more)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
-from click.shell_completion import CompletionItem
 
 from hfkv import __version__
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 __all__ = ["COMMANDS", "COMPLETE", "NAMES", "Interrupted", "ManualGroup", "group"]
 
@@ -94,6 +96,8 @@ class LazyGroup(ManualGroup):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Return the commands that begin like this, from the table alone."""
+        from click.shell_completion import CompletionItem  # noqa: PLC0415  for a shell only
+
         named = [
             CompletionItem(name, help=entry.help)
             for name, entry in COMMANDS.items()

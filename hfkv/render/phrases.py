@@ -5,16 +5,16 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from hfkv.core.architecture import Architecture
 from hfkv.core.counts import counted
-from hfkv.core.kv import KVReport
-from hfkv.core.report import Report
-from hfkv.core.weights import QuantizationReport, WeightReport
 from hfkv.render.units import clean, dtype, integer, size, things
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # the command line says `3 models` before it needs to know what a report is
+    from hfkv.core.architecture import Architecture
     from hfkv.core.fit import FitReport
+    from hfkv.core.kv import KVReport
     from hfkv.core.plans import Plan
+    from hfkv.core.report import Report
+    from hfkv.core.weights import QuantizationReport, WeightReport
 
 __all__ = [
     "CONFIDENCE",
