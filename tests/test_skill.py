@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ MODEL = ROOT / "fixtures" / "models" / "meta-llama--Llama-3.1-8B.hfkv.json"
 
 def test_the_front_matter_says_what_and_when() -> None:
     """Name as the folder's, a description that an agent can choose by, within their limits."""
-    front = dict(re.findall(r"^(\w+): (.+)$", SKILL.split("---")[1], re.MULTILINE))
+    front = import_module("yaml").safe_load(SKILL.split("---")[1])  # it comes with huggingface_hub
     assert front["name"] == "hfkv"
     assert 100 < len(front["description"]) <= 1024
     assert "Use for" in front["description"]
