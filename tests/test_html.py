@@ -169,6 +169,19 @@ def test_the_page_says_what_to_type_and_how_fast_at_most() -> None:
         assert said in text, said
 
 
+def test_what_helps_says_whether_it_is_an_estimate() -> None:
+    """A format that nobody has made is one, more GPUs are not; what does not fit goes nowhere."""
+    report = report_of(*GEMMA)
+    page = page_of(report)
+    said = [(way.change, way.fits, way.estimate) for way in report.fit[0].ways_to_fit]
+    assert {estimate for _, _, estimate in said} == {True, False}
+    for change, fits, estimate in said:
+        row = page.split(f"<code>{change}</code>")[1].split("</tr>")[0]
+        assert (">yes" in row) is fits, change
+        assert (", estimated<" in row) is estimate, change
+    assert "How far it goes" not in page.split("<script")[0]
+
+
 def test_what_the_controls_do_not_know_leaves_them_out() -> None:
     """An option that the script cannot recalculate is told, and the page stands as asked."""
     files = loads((MODELS / f"{GEMMA[0]}.hfkv.json").read_bytes(), where=GEMMA[0])

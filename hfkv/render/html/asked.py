@@ -24,8 +24,9 @@ __all__ = ["asked_section"]
 
 
 def asked_section(report: Report) -> Html | None:
-    """Return the inside of the card, or None where there is no GPU to say anything about."""
-    return join(*_parts(report)) if report.fit else None
+    """Return the inside of the card, or None where there is nothing to say of any GPU."""
+    parts = list(_parts(report))
+    return join(*parts) if parts else None
 
 
 def _parts(report: Report) -> Iterator[Html]:
@@ -110,10 +111,12 @@ def _remarks(plans: tuple[Plan, ...]) -> Iterator[Html]:
 
 
 def _speed(report: Report) -> Iterator[Html]:
+    """Yield the bound on each GPU with its arithmetic, where there is any bound at all."""
+    if all(fit.speed is None for fit in report.fit):
+        return
     for fit in report.fit:
         yield el("p", f"{gpu_phrase(fit)}: {ceiling_phrase(fit)}.")
         if fit.speed is not None:
             said = ceiling_arithmetic(fit.speed)
             yield el("p", f"{said[0].upper()}{said[1:]}.", class_="quiet")
-    if any(fit.speed is not None for fit in report.fit):
-        yield el("p", CAVEAT, class_="quiet")
+    yield el("p", CAVEAT, class_="quiet")

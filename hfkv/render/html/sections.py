@@ -135,13 +135,12 @@ def _fits(fits: list[dict[str, Any]]) -> Html:
 
 def _ways(fits: list[dict[str, Any]]) -> Html | None:
     """Return what would help, for what was asked; the script hides it for anything else."""
-    answers = {True: "yes", False: "no"}
     rows = [
         (
             el("code", way["change"]),
             *((fit["name"],) if len(fits) > 1 else ()),
             size(way["frees_bytes"]),
-            answers[way["fits"]],
+            ("yes" if way["fits"] else "no") + (", estimated" if way["estimate"] else ""),
         )
         for fit in fits
         for way in fit["ways_to_fit"]
