@@ -156,6 +156,12 @@ def test_a_comparison_is_what_the_command_writes(capsys: pytest.CaptureFixture[s
     assert first.to_dict() == answer.to_dict()["models"][0]
 
 
+def test_one_model_is_compared_with_none() -> None:
+    """A text is a target, and not a list of letters."""
+    assert [row.id for row in hfkv.compare(LLAMA).rows] == ["meta-llama/Llama-3.1-8B"]
+    assert [row.id for row in hfkv.compare(Path(LLAMA)).rows] == ["meta-llama/Llama-3.1-8B"]
+
+
 @pytest.mark.parametrize("pair", WRONG, ids=_named)
 def test_what_means_nothing_gets_the_same_sentence(
     pair: tuple[dict[str, Any], list[str]], capsys: pytest.CaptureFixture[str]
@@ -216,6 +222,13 @@ def test_every_option_of_the_command_is_a_keyword(
     }
     assert keywords == of_command
     assert keywords.items() >= NOT_SAID.items()
+
+
+def test_none_is_as_if_nothing_had_been_said() -> None:
+    """For every option, also those whose default is a word or a number."""
+    names = reflection.signature(hfkv.inspect).parameters.keys() - {"target"}
+    options: dict[str, Any] = dict.fromkeys(names)
+    assert hfkv.inspect(LLAMA, **options) == hfkv.inspect(LLAMA)
 
 
 def test_a_keyword_that_does_not_exist_is_refused() -> None:

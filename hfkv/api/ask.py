@@ -32,20 +32,20 @@ class WorkloadOptions(TypedDict, total=False):
     """What is to be held, by which engine, on which hardware: the command line's names.
 
     A text is written as there (`"32k"`, `"2gib"`, `"90%"`), a number is itself: tokens,
-    sequences, bytes, a share.
+    sequences, bytes, a share. None is as if nothing had been said.
     """
 
     context: int | str | None
     concurrency: int | str | None
-    seq_lens: Sequence[int | str] | str
+    seq_lens: Sequence[int | str] | str | None
     prompt: int | str | None
     output_tokens: int | str | None
     shared_prefix: int | str | None
-    beams: int | str
+    beams: int | str | None
     source_tokens: int | str | None
-    kv_dtype: str
+    kv_dtype: str | None
     weights_dtype: str | None
-    engine: str
+    engine: str | None
     engine_version: str | None
     max_num_batched_tokens: int | str | None
     max_num_seqs: int | str | None
@@ -54,9 +54,9 @@ class WorkloadOptions(TypedDict, total=False):
     num_speculative_tokens: int | str | None
     dcp: int | str | None
     disable_hybrid_kv_cache_manager: bool | None
-    gpu: str | Sequence[str]
+    gpu: str | Sequence[str] | None
     tp: int | str | None
-    pp: int | str
+    pp: int | str | None
     utilization: float | str | None
     overhead: int | str | None
     offload: str | None
@@ -67,8 +67,8 @@ class NetworkOptions(TypedDict, total=False):
     """How the Hub is asked; `timeout` in seconds is for all of it together."""
 
     token: str | None
-    offline: bool
-    timeout: float | str
+    offline: bool | None
+    timeout: float | str | None
 
 
 class InspectOptions(WorkloadOptions, NetworkOptions, total=False):
@@ -76,7 +76,7 @@ class InspectOptions(WorkloadOptions, NetworkOptions, total=False):
 
     revision: str | None
     config: Path | None
-    deep: bool
+    deep: bool | None
 
 
 class CompareOptions(WorkloadOptions, NetworkOptions, total=False):
@@ -137,7 +137,7 @@ def inspect(target: Path, **options: Unpack[InspectOptions]) -> Report:
 
 
 @_told_by(_COMPARE, CompareOptions)
-def compare(targets: Sequence[Path], **options: Unpack[CompareOptions]) -> Comparison:
+def compare(targets: Path | Sequence[Path], **options: Unpack[CompareOptions]) -> Comparison:
     """Read several models and answer for each, as `hfkv compare` does.
 
     A model that cannot be read has an `error` in its row where others have a `report`. `sort`
@@ -149,7 +149,9 @@ def compare(targets: Sequence[Path], **options: Unpack[CompareOptions]) -> Compa
     from hfkv.sources.shared import Shared  # noqa: PLC0415
 
     given = _given("compare", _COMPARE, options)
-    asked, wanted = workload_of(given), [fspath(target) for target in targets]
+    asked = workload_of(given)
+    several = [targets] if isinstance(targets, (str, PathLike)) else targets  # one, not its letters
+    wanted = [fspath(target) for target in several]
     with Shared() as shared:
         outcomes = load_several(wanted, partial(load, shared=shared, **_network(given)))
     return Comparison.of(compare_models(wanted, outcomes, asked, sort=given["sort"]))

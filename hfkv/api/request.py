@@ -66,12 +66,15 @@ _VLLM = {
 def read_all(asked: Mapping[str, Any]) -> dict[str, Any]:
     """Return what was asked for as the command line reads it; a number needs no quotes.
 
+    None is as if nothing had been said.
+
     Raises UsageError for a value that means nothing, with its name.
     """
     given = dict(NOT_SAID)
     for name, value in asked.items():
-        reader = READERS.get(name)
-        given[name] = value if reader is None or value is None else read(name, value, reader)
+        if value is not None:
+            reader = READERS.get(name)
+            given[name] = value if reader is None else read(name, value, reader)
     gpu = given["gpu"]
     given["gpu"] = (gpu,) if isinstance(gpu, str) else tuple(gpu)
     return given

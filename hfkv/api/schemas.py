@@ -35,8 +35,8 @@ def json_schema(name: str) -> dict[str, Any]:
         raise UsageError(f"there is no schema '{name}'", hint="known: " + ", ".join(SCHEMAS))
     schema = _read(name)
     definitions = dict(schema.get("$defs", {}))
-    for other in _referred(name) - {name}:
-        definitions[other] = _read(other)
+    for other in sorted(_referred(name) - {name}):
+        definitions[_identity(other)] = _read(other)
     return {**schema, "$defs": definitions} if definitions else schema
 
 
@@ -47,8 +47,13 @@ def _referred(name: str) -> set[str]:
         one = wanted.pop()
         found.add(one)
         text = json.dumps(_read(one))
-        wanted |= {other for other in SCHEMAS if f'"urn:hfkv:{other}:1' in text} - found
+        wanted |= {other for other in SCHEMAS if f'"{_identity(other)}' in text} - found
     return found
+
+
+def _identity(name: str) -> str:
+    """Return the `$id` by which schemas refer to one."""
+    return f"urn:hfkv:{name}:1"
 
 
 def _read(name: str) -> dict[str, Any]:
