@@ -260,7 +260,7 @@ def test_cached() -> None:
 def test_loadable() -> None:
     """VLLM loads plain weights; which formats llama.cpp loads is not known here."""
     assert told(check("loadable")) == ("skipped", "no engine was named")
-    assert told(check("loadable", engine="vllm")) == ("pass", "vllm loads unquantized weights")
+    assert told(check("loadable", engine="vllm")) == ("pass", "vLLM loads unquantized weights")
     assert told(check("loadable", engine="llama.cpp")) == (
         "skipped",
         "which formats llama.cpp loads is not known to hfkv",
@@ -272,7 +272,7 @@ def test_loadable() -> None:
     config = json.loads((EXL2 / "config.json").read_text(encoding="utf-8"))
     exl2 = replace(FILES, config=config, tensors=shard.groups, headers=(shard.info,))
     found = check("loadable", exl2, engine="vllm")
-    assert told(found) == ("fail", "vllm does not load exl2 weights")
+    assert told(found) == ("fail", "vLLM does not load exl2 weights")
 
 
 def on(*gpus: str, **how: Any) -> dict[str, Any]:

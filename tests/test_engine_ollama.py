@@ -39,9 +39,9 @@ def test_windows_hold_that_micro_batch(tokens: int, batch: int | None, cells: in
 def test_the_cache_is_f16() -> None:
     """OLLAMA_KV_CACHE_TYPE is f16 unless it is set, to q8_0 or q4_0."""
     kv = sized("ollama", llama(), 4096)
-    assert (kv.dtype, kv.dtype_source) == ("float16", "default of ollama")
+    assert (kv.dtype, kv.dtype_source) == ("float16", "default of Ollama")
     assert sized("ollama", llama(), 4096, kv_dtype="q8_0").bytes * 32 == kv.bytes * 17
     with pytest.raises(UsageError) as error:
         sized("ollama", llama(), 4096, kv_dtype="q5_1")
-    assert str(error.value) == "ollama keeps no cache in q5_1"
+    assert str(error.value) == "Ollama keeps no cache in q5_1"
     assert error.value.hint == "it has float16, q8_0, q4_0"

@@ -122,7 +122,7 @@ def test_a_format_sglang_does_not_have_is_refused() -> None:
     """q8_0 is a format of llama.cpp."""
     with pytest.raises(UsageError) as error:
         sized("sglang", llama(), 4096, kv_dtype="q8_0")
-    assert str(error.value) == "sglang keeps no cache in q8_0"
+    assert str(error.value) == "SGLang keeps no cache in q8_0"
     assert error.value.hint == "it has bfloat16, float16, fp8, fp8_e4m3, fp8_e5m2, nvfp4"
 
 

@@ -228,7 +228,7 @@ def test_xlnet_and_reformer_keep_hidden_states() -> None:
         ),
         (
             {"model_type": "new"},
-            "config.json: num_hidden_layers: the config does not say num_hidden_layers",
+            "config.json: num_hidden_layers: the config does not state it",
         ),
     ],
 )

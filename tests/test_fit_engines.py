@@ -113,7 +113,7 @@ def test_longrope_is_served_at_its_original_length() -> None:
     assert report.kv.tokens == 4096
     (found,) = (f for f in report.findings if f.code == "context-engine-default")
     assert found.message == (
-        "vllm serves 4,096 of the model's 131,072 tokens unless it is told: LongRoPE stretches "
+        "vLLM serves 4,096 of the model's 131,072 tokens unless it is told: LongRoPE stretches "
         "that length"
     )
     assert found.hint == "--context 131072 counts the model's maximum"

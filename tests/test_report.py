@@ -64,7 +64,7 @@ def test_the_same_files_give_the_same_report() -> None:
             {"dtype": "float32"},
             "auto",
             "bfloat16",
-            "16 bit: engines do not serve float32 (config.json: dtype)",
+            "16 bit, as engines do not serve the float32 of config.json: dtype",
         ),
         (
             {"dtype": None},

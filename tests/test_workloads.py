@@ -109,7 +109,7 @@ def test_other_engines_keep_a_prefix_for_every_sequence(engine: str) -> None:
     assert report.kv.bytes == 4 * 8192 * TOKEN
     assert report.fit[0].shared_kv_bytes_per_gpu == 0
     (found,) = (f for f in report.findings if f.code == "prefix-not-shared")
-    name = "the raw need" if engine == "none" else engine
+    name = {"none": "the raw need", "ollama": "Ollama"}.get(engine, engine)
     assert found.message == f"{name} has the prefix of 2,048 tokens once for each of 4 sequences"
 
 

@@ -271,7 +271,7 @@ class Config:
             raise MalformedError("0 is not a size", where=self.where(name))
         if value is None:
             raise UnsupportedError(
-                f"the config does not say {name}",
+                "the config does not state it",
                 where=self.where(name),
                 hint="supply a complete config with --config FILE",
                 code="missing-key",

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 from hfkv.core.architecture import Architecture
 from hfkv.core.budget import utilization
 from hfkv.core.counts import counted
+from hfkv.core.engines.titles import engine_title
 from hfkv.core.families.irregular import PROMPT_KEPT
 from hfkv.core.files import ModelFiles
 from hfkv.core.kv import KVReport
 from hfkv.core.precision import ASSUMED, Precision
 from hfkv.core.quantization import Scheme, loadable
-from hfkv.core.readings import Confidence, Finding
+from hfkv.core.readings import Confidence, Finding, told_apart
 from hfkv.core.record import dataclass
 from hfkv.core.weights import WeightReport
 from hfkv.core.what_if import WhatIf, as_if
@@ -73,8 +74,8 @@ def _engine(facts: Facts) -> Iterator[Finding]:
     if kv is not None and needed is not None and kv.bytes_per_sequence != needed:
         yield Finding(
             code="engine-layout",
-            message=f"{kv.engine} keeps {kv.bytes_per_sequence:,} bytes a sequence where the "
-            f"model needs {needed:,}",
+            message=f"{engine_title(kv.engine)} keeps {kv.bytes_per_sequence:,} bytes a sequence "
+            f"where the model needs {needed:,}",
             hint="--engine none shows the raw need",
         )
 
@@ -138,7 +139,8 @@ def _dtypes(facts: Facts) -> Iterator[Finding]:
     if scheme.kv_dtype and facts.workload.kv_dtype == "auto":
         yield Finding(
             code="kv-dtype-declared",
-            message=f"the checkpoint declares a {scheme.kv_dtype} KV cache ({scheme.kv_source})",
+            message=f"the checkpoint declares {scheme.kv_dtype} for the KV cache "
+            f"({scheme.kv_source})",
             hint="--kv-dtype bf16 counts it unquantized",
         )
     elif scheme.kv_dtype is None and facts.kv is not None:
@@ -159,7 +161,7 @@ def _quantization(facts: Facts) -> Iterator[Finding]:
         if loadable(scheme.method, engine) is False:
             yield Finding(
                 code="not-loadable",
-                message=f"{engine} does not load {scheme.method} weights",
+                message=f"{engine_title(engine)} does not load {scheme.method} weights",
                 hint="choose another --engine, or another repository of this model",
             )
     if facts.weights is not None and facts.weights.parameters is None:
@@ -209,8 +211,8 @@ def _context(facts: Facts) -> Iterator[Finding]:
     elif asked is None and arch.max_context is not None and kv.tokens < arch.max_context:
         yield Finding(
             code="context-engine-default",
-            message=f"{kv.engine} serves {kv.tokens:,} of the model's {arch.max_context:,} tokens "
-            "unless it is told: LongRoPE stretches that length",
+            message=f"{engine_title(kv.engine)} serves {kv.tokens:,} of the model's "
+            f"{arch.max_context:,} tokens unless it is told: LongRoPE stretches that length",
             hint=f"--context {arch.max_context} counts the model's maximum",
         )
 
@@ -219,7 +221,7 @@ def _prefix(facts: Facts) -> Iterator[Finding]:
     """Say when a common prefix saves nothing."""
     prefix, kv = facts.workload.shared_prefix, facts.kv
     if prefix and kv is not None and kv.sequences > 1 and not kv.shared_bytes:
-        name = "the raw need" if kv.engine == "none" else kv.engine
+        name = "the raw need" if kv.engine == "none" else engine_title(kv.engine)
         yield Finding(
             code="prefix-not-shared",
             message=f"{name} has the prefix of {counted(prefix, 'token')} once for each of "
@@ -288,9 +290,8 @@ def _confidence(facts: Facts) -> Iterator[Finding]:
     }
     code = codes.get(arch.confidence)
     if code is not None and arch.doubts:
-        hint = arch.doubts[-1] if code == "architecture-unknown" and len(arch.doubts) > 1 else None
-        kept = arch.doubts[:-1] if hint else arch.doubts
-        yield Finding(code=code, message="; ".join(kept), hint=hint)
+        reasons, advice = told_apart(arch.doubts, arch.confidence)
+        yield Finding(code=code, message="; ".join(reasons), hint=advice)
 
 
 def _reading(facts: Facts) -> Iterator[Finding]:
@@ -301,7 +302,9 @@ def _reading(facts: Facts) -> Iterator[Finding]:
         yield Finding(
             code="weights-unknown",
             message="no weights were read: sizes and parameters are not known",
-            hint="inspect the repository or the folder instead of its config.json",
+            hint="inspect the repository or the folder instead of its config.json"
+            if facts.files.target.kind == "file"
+            else None,
         )
     if facts.architecture.mtp_layers and facts.kv is not None:
         count, drafted = facts.architecture.mtp_layers, facts.workload.deployment

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from hfkv.core.balance import Balance, Case, balance_of
 from hfkv.core.counts import counted
 from hfkv.core.engines.registry import engine_named
+from hfkv.core.engines.titles import engine_title
 from hfkv.core.parallel import tensor_parallel_sizes
 from hfkv.core.record import dataclass, replace
 from hfkv.core.workload import Workload
@@ -157,7 +158,7 @@ def _reason(case: Case, plan: Plan, plans: list[Plan]) -> str:
     if plan.fits is False:
         return "no plan fits" + ("; this one lacks the least" if len(plans) > 1 else "")
     if engine_named(case.workload.engine).splits_layers:
-        return f"{case.workload.engine} shares the layers out to the GPUs"
+        return f"{engine_title(case.workload.engine)} shares the layers out to the GPUs"
     if len(plans) == 1:
         return "the only plan that the heads and layers allow"
     spread = plan.data_parallel_attention

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hfkv.core.architecture import Architecture
 from hfkv.core.dtypes import ENGINE_FORMATS, KV_DTYPES, SAFETENSORS_BITS, DType, cache_dtype
 from hfkv.core.engines.engine import Engine
+from hfkv.core.engines.titles import engine_title
 from hfkv.core.files import ModelFiles
 from hfkv.core.record import dataclass
 from hfkv.core.stores import Role, Store
@@ -69,7 +70,7 @@ def _wanted(name: str, engine: Engine) -> DType:
         )
     if engine.cache_dtypes and found.name not in engine.cache_dtypes:
         raise UsageError(
-            f"{engine.name} keeps no cache in {found.name}",
+            f"{engine_title(engine.name)} keeps no cache in {found.name}",
             hint="it has " + ", ".join(engine.cache_dtypes),
             code="kv-dtype",
         )
@@ -97,13 +98,16 @@ def choose_precision(
         name, source = "bfloat16", ASSUMED
     narrowed = name in ("float32", "float64") and not engine.serves_float32
     if narrowed:
-        source = f"16 bit: engines do not serve {name} ({source})"
+        source = f"16 bit, as engines do not serve the {name} of {source}"
         name = "bfloat16"
     compute = KV_DTYPES[name]
     if wanted != "auto":
         cache, cache_source = _wanted(wanted, engine), "--kv-dtype"
     elif engine.cache_dtype is not None:
-        cache, cache_source = KV_DTYPES[engine.cache_dtype], f"default of {engine.name}"
+        cache, cache_source = (
+            KV_DTYPES[engine.cache_dtype],
+            f"default of {engine_title(engine.name)}",
+        )
     elif declared is not None:
         cache, cache_source = cache_dtype(declared), declared_source
     else:

@@ -6,7 +6,7 @@ from enum import IntEnum
 
 from hfkv.core.record import dataclass
 
-__all__ = ["Confidence", "Finding", "Reading"]
+__all__ = ["Confidence", "Finding", "Reading", "told_apart"]
 
 
 class Confidence(IntEnum):
@@ -39,3 +39,15 @@ class Finding:
     code: str
     message: str
     hint: str | None = None
+
+
+def told_apart(
+    doubts: tuple[str, ...], confidence: Confidence
+) -> tuple[tuple[str, ...], str | None]:
+    """Return the doubts about an architecture, and what to do about an unknown one.
+
+    That is the last of several.
+    """
+    if confidence is Confidence.UNKNOWN and len(doubts) > 1:
+        return doubts[:-1], doubts[-1]
+    return doubts, None

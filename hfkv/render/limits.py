@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from hfkv.core.engines.titles import engine_title
 from hfkv.render.phrases import plural
 from hfkv.render.units import integer
 
@@ -40,4 +41,4 @@ def engine_figures(engine: str, answers: Answers) -> Iterator[tuple[str, str]]:
     if start is not None:
         above, below = start.max_concurrency
         known = f"{plural(start.kv_cache_tokens, 'token')}, concurrency {above / below:.2f}x"
-        yield f"{engine} will log", known
+        yield f"{engine_title(engine)} will log", known

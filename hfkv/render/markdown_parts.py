@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from hfkv.core.engines.titles import engine_title
 from hfkv.core.kv import KVReport
 from hfkv.core.report import Report
 from hfkv.render.evidence import figures
@@ -25,7 +26,8 @@ def three_figures(kv: KVReport) -> str:
     """Return what the engine makes of a sequence on one GPU."""
     rank = kv.per_gpu
     return (
-        f"A sequence on one GPU of {kv.engine}: ideal {size(rank.ideal_bytes_per_sequence)},"
+        f"A sequence on one GPU of {engine_title(kv.engine)}:"
+        f" ideal {size(rank.ideal_bytes_per_sequence)},"
         f" admission {size(rank.admission_bytes_per_sequence)},"
         f" steady state {size(rank.steady_bytes_per_sequence)}."
     )

@@ -37,7 +37,7 @@ CONFIDENCE = {
     "declared": "the config says so; no tensor was compared",
     "inferred": "hfkv does not know this model type and read it like any other",
     "doubtful": "something does not add up",
-    "unknown": "the architecture could not be read",
+    "unknown": "the cache cannot be sized from what was read",
 }
 
 _NO_WEIGHTS = "The size of the weights is not known."

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 from rich.text import Text
 
+from hfkv.core.engines.titles import engine_title
 from hfkv.core.kv import Component, KVReport
+from hfkv.core.readings import told_apart
 from hfkv.core.report import Report
 from hfkv.core.stores import Layer
 from hfkv.render.layers import dims, group_layers, heads, places
@@ -36,8 +38,11 @@ def cache_section(report: Report) -> Iterator[RenderableType]:
         yield quiet("from tensors:")
     if report.architecture.layers:
         yield _layers(report.architecture.layers)
-    for doubt in report.architecture.doubts:
+    reasons, advice = told_apart(report.architecture.doubts, report.architecture.confidence)
+    for doubt in reasons:
         yield Text(clean(doubt), style="yellow")
+    if advice is not None:
+        yield quiet(f"→ {clean(advice)}")
     if report.kv is None:
         return
     if report.kv.components:
@@ -103,9 +108,9 @@ def _on_a_gpu(kv: KVReport) -> Iterator[RenderableType]:
     yield ""
     if len({ideal, admission, steady}) == 1:
         same = f"ideal, admission and steady state of a sequence are the same, {size(ideal)}"
-        yield Text(f"On one GPU of {kv.engine} {same}.")
+        yield Text(f"On one GPU of {engine_title(kv.engine)} {same}.")
         return
-    grid = table(f"on one GPU of {kv.engine}", ">a sequence", "")
+    grid = table(f"on one GPU of {engine_title(kv.engine)}", ">a sequence", "")
     grid.add_row("ideal", size(ideal), quiet("what the model needs"))
     grid.add_row(
         "admission",

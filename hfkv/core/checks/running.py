@@ -5,6 +5,7 @@ from __future__ import annotations
 from hfkv.core.checks.case import Outcome, Read, Status, count, needed_files, of_finding
 from hfkv.core.config import Config
 from hfkv.core.descend import decoder_part
+from hfkv.core.engines.titles import engine_title
 from hfkv.core.files import ModelFiles
 from hfkv.core.quantization import loadable as loads
 
@@ -59,11 +60,13 @@ def loadable(case: Read) -> Outcome:
     what = "unquantized weights" if form == "none" else f"{form} weights"
     answer = loads(form, engine)
     if answer is None:
-        return Outcome(Status.SKIPPED, f"which formats {engine} loads is not known to hfkv")
+        return Outcome(
+            Status.SKIPPED, f"which formats {engine_title(engine)} loads is not known to hfkv"
+        )
     if answer:
-        return Outcome(Status.PASS, f"{engine} loads {what}")
+        return Outcome(Status.PASS, f"{engine_title(engine)} loads {what}")
     hint = "choose another --engine, or another repository of this model"
-    return Outcome(Status.FAIL, f"{engine} does not load {what}", hint)
+    return Outcome(Status.FAIL, f"{engine_title(engine)} does not load {what}", hint)
 
 
 def fits(case: Read) -> Outcome:
