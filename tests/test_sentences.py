@@ -66,6 +66,25 @@ def test_advice_has_an_arrow(folder: Path, capsys: pytest.CaptureFixture[str]) -
     assert "unknown: the cache cannot be sized from what was read" in out
 
 
+@pytest.mark.parametrize("columns", ["60", "80", "200"])
+def test_a_long_list_of_layers_is_broken_after_commas(
+    tmp_path: Path,
+    columns: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nemotron-H's irregular pattern: no line begins with a comma, and none is too long."""
+    monkeypatch.setenv("COLUMNS", columns)
+    letters = "MEM*EMEEM*" * 12
+    config = {**LLAMA, "model_type": "nemotron_h", "hybrid_override_pattern": letters}
+    config |= {"num_hidden_layers": len(letters), "num_key_value_heads": 4}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    lines = said(capsys, str(tmp_path)).splitlines()
+    assert max(map(len, lines)) <= int(columns)
+    assert not [line for line in lines if line.lstrip().startswith(",")]
+    assert "3, 9," in "\n".join(lines)
+
+
 def test_engines_are_called_what_their_makers_call_them() -> None:
     """Options take the small names, sentences have the others."""
     assert [engine_title(name) for name in ENGINES] == [

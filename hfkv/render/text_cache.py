@@ -32,6 +32,9 @@ _UNITS = {
 }
 
 
+_UNBROKEN = 30  # a longer list of layers may be broken after its commas
+
+
 def cache_section(report: Report) -> Iterator[RenderableType]:
     """Yield the layers, the components of the cache, and the simple formula beside them."""
     if report.architecture.from_tensors:
@@ -64,7 +67,7 @@ def _layers(layers: tuple[Layer, ...]) -> Sheet:
             heads(group),
             dims(group),
             integer(group.window),
-            quiet(which),
+            quiet(which if len(which) <= _UNBROKEN else which.replace(",", ", ")),
         )
     return grid
 
