@@ -137,6 +137,15 @@ def test_patience_goes_beyond_the_deadline(limited_hub: HubServer) -> None:
         assert client.fetch(url).status == 200
 
 
+def test_patience_is_not_for_faults(hub: HubServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two seconds allow for one pause of 1.5 s between tries, and not for the next."""
+    monkeypatch.setattr("hfkv.sources.http.random.uniform", lambda *_: 1.5)
+    hub.fault("a.json", "status", status=503)
+    with Client(hub.endpoint, token=None, timeout=2, connections=1, patient=True) as client:
+        assert client.fetch(f"{hub.endpoint}/o/n/resolve/main/a.json").status == 503
+    assert len(hub.seen) <= 2
+
+
 def test_without_patience_the_answer_is_told(limited_hub: HubServer) -> None:
     """Someone who waits for one answer is told at once."""
     url = f"{limited_hub.endpoint}/o/n/resolve/main/a.json"

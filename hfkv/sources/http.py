@@ -178,20 +178,21 @@ class Client:
             return False
         asked = retry_after(answer.headers)
         if asked is None:
-            return self._back_off(attempt)
+            return self._back_off(attempt, limited=limited)
         if limited:
             self._pace.pause(self._counted_as(answer.url), asked)
-        return self._wait(asked)
+        return self._wait(asked, limited=True)
 
-    def _back_off(self, attempt: int) -> bool:
+    def _back_off(self, attempt: int, *, limited: bool = False) -> bool:
         longest = min(0.25 * 2**attempt, 4.0)
-        return self._wait(random.uniform(longest / 4, longest))  # noqa: S311
+        return self._wait(random.uniform(longest / 4, longest), limited=limited)  # noqa: S311
 
     def _take_turn(self, url: str) -> None:
         """Wait while the server counts no further requests, if there is time for it."""
         seconds = self._pace.left(self._counted_as(url))
         if seconds:
-            self._wait(seconds + random.uniform(0, 0.25))  # noqa: S311  not all at once
+            jitter = random.uniform(0, 0.25)  # noqa: S311  not all at once
+            self._wait(seconds + jitter, limited=True)
 
     def _counted_as(self, url: str) -> str:
         """Return what a rate limit covers: the Hub's API, its files, or another host."""
@@ -199,9 +200,9 @@ class Client:
             return "api"
         return "files" if origin_of(url) == self._origin else host_of(url)
 
-    def _wait(self, seconds: float) -> bool:
+    def _wait(self, seconds: float, *, limited: bool) -> bool:
         """Sleep; return False at once when there is no time for it."""
-        if self._patient:
+        if self._patient and limited:
             if seconds > _LONGEST_WINDOW:
                 return False
             self._end = max(self._end, time.monotonic() + seconds + self.timeout)
