@@ -291,3 +291,23 @@ def test_choices_that_hardly_hold_it_are_told_from_those_that_do_not(
     assert verdicts == ["fits tightly", "fits tightly", "does not fit"]
     sentence = " ".join(told(capsys, argv).split())
     assert "≈ Hardly fits on 2 of 3 choices, only if overhead stays at its lowest: " in sentence
+
+
+@pytest.mark.parametrize(
+    ("gpu", "more", "tokens", "sequences"),
+    [
+        ("h100", "", 8192, 1024),
+        ("a100-80", "", 2048, 256),  # vLLM counts it as small, by its name
+        ("24gib", "", 2048, 256),
+        ("h100", "--max-num-batched-tokens 4096 --max-num-seqs 64", 4096, 64),
+    ],
+)
+def test_the_limits_of_the_engine_are_shown(
+    capsys: pytest.CaptureFixture[str], gpu: str, more: str, tokens: int, sequences: int
+) -> None:
+    """Source of the defaults: vLLM 0.32, engine/arg_utils.py, `get_batch_defaults`."""
+    argv = f"-c 4k -g {gpu} --engine vllm {more}"
+    step = ask(capsys, argv)["fit"][0]["step"]
+    assert step == {"batched_tokens": tokens, "max_num_seqs": sequences}
+    said = f"engine steps  up to {tokens:,} tokens and {sequences:,} sequences"
+    assert said in told(capsys, argv)

@@ -9,7 +9,7 @@ from typing import Protocol
 from hfkv.core.answers import Answers, answers_of, longest_context, simple_sequences
 from hfkv.core.architecture import Architecture
 from hfkv.core.balance import Balance, Case, Ranks, balance_of
-from hfkv.core.budget import OverheadPart
+from hfkv.core.budget import EngineStep, OverheadPart, engine_step
 from hfkv.core.counts import counted
 from hfkv.core.engines.engine import Rank, ranks_of
 from hfkv.core.engines.ollama import context_for
@@ -46,7 +46,8 @@ class FitReport:
     `host_kv_bytes`, of all GPUs together; `kv_bytes_per_gpu` is without them. A common
     prefix is kept once: `shared_kv_bytes_per_gpu`. `plans` are the ways to share several
     GPUs, `commands` what to type for the engine, `speed` a bound that is never reached.
-    `free_bytes` of the memory are not in use now, where that was seen.
+    `free_bytes` of the memory are not in use now, where that was seen. `step` is what the
+    engine is started for: as stated, else its default on this GPU.
 
     Without known weights `weights_bytes_per_gpu` is None, the pool is what is left before
     weights, and `fits` is None unless the cache alone is too large.
@@ -88,6 +89,7 @@ class FitReport:
     speed: SpeedCeiling | None = None
     commands: tuple[str, ...] = ()
     free_bytes: int | None = None
+    step: EngineStep | None = None
 
 
 class Measure(Protocol):
@@ -199,6 +201,13 @@ def _report(case: Case, kv: KVReport, balance: Balance) -> FitReport:
         host_kv_bytes=balance.moved * balance.tp * balance.pp,
         answers=answers_of(case, kv, balance),
         free_bytes=choice.free_bytes,
+        step=engine_step(
+            case.workload.deployment,
+            case.workload.engine,
+            choice,
+            case.sequences,
+            tokens=case.tokens,
+        ),
     )
 
 

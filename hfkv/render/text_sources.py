@@ -109,6 +109,10 @@ def _origins(report: Report, *, explain: bool) -> Table:
         grid.add_row("GPU memory", clean(fit.memory_source))
         parts = "estimated" if fit.overhead_parts else "as given"
         grid.add_row("overhead", parts)
+        if fit.step is not None and report.workload.engine != "none":
+            tokens, sequences = fit.step.batched_tokens, fit.step.max_num_seqs
+            sizes = f"{plural(tokens, 'token')} and {plural(sequences, 'sequence')}"
+            grid.add_row("engine steps", f"up to {sizes}{_on(report, fit)}")
     return grid
 
 
@@ -150,6 +154,11 @@ def _scheme(scheme: QuantizationReport) -> str:
     if scheme.unquantized_modules:
         parts.append(f"{plural(len(scheme.unquantized_modules), 'module')} left as they were")
     return f"{', '.join(parts)} ({clean(scheme.source)})"
+
+
+def _on(report: Report, fit: FitReport) -> str:
+    """Return where that is so, unless it is so on every choice."""
+    return "" if all(other.step == fit.step for other in report.fit) else f" on {gpu_phrase(fit)}"
 
 
 def _beyond_the_file(readings: tuple[Reading, ...]) -> Iterator[str]:
