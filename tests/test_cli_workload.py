@@ -309,5 +309,5 @@ def test_the_limits_of_the_engine_are_shown(
     argv = f"-c 4k -g {gpu} --engine vllm {more}"
     step = ask(capsys, argv)["fit"][0]["step"]
     assert step == {"batched_tokens": tokens, "max_num_seqs": sequences}
-    said = f"engine steps  up to {tokens:,} tokens and {sequences:,} sequences"
+    said = f"engine steps up to {tokens:,} tokens and {sequences:,} sequences"
     assert said in told(capsys, argv)
