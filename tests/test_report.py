@@ -218,6 +218,29 @@ def test_an_engine_that_keeps_something_else_says_so() -> None:
     assert "engine-layout" not in codes(analyze(windowed))
 
 
+@pytest.mark.parametrize(
+    ("engine", "version", "said"),
+    [
+        ("vllm", None, None),
+        ("vllm", "0.6.3.post1", None),
+        ("vllm", "0.32.0", None),
+        ("vllm", "0.33.1", "the rules are those of vLLM 0.32, the newest that is known"),
+        ("vllm", "0.5.4", "the rules are those of vLLM 0.6, the oldest that is known"),
+        ("SGLang", "0.5.23", "--engine-version changes nothing for SGLang"),
+        ("none", "0.19", "--engine-version changes nothing for the raw need"),
+    ],
+)
+def test_a_version_without_rules_of_its_own_says_so(
+    engine: str, version: str | None, said: str | None
+) -> None:
+    """Those of vLLM 0.6 to 0.32 were read: `vllm_kv.md`."""
+    work = Workload(engine=engine, deployment=Deployment(engine_version=version))
+    report = analyze(files(), work)
+    assert ("engine-version" in codes(report)) is (said is not None)
+    if said is not None:
+        assert message(report, "engine-version") == said
+
+
 def test_codes_are_the_ones_that_are_used() -> None:
     """Every code in the list is given somewhere, and every code that is given is in the list."""
     package = Path(hfkv.__file__).parent

@@ -13,6 +13,7 @@ from hfkv.core.architecture import Architecture
 from hfkv.core.budget import utilization
 from hfkv.core.counts import counted
 from hfkv.core.engines.titles import engine_title
+from hfkv.core.engines.versions import version_findings
 from hfkv.core.families.irregular import PROMPT_KEPT
 from hfkv.core.files import ModelFiles
 from hfkv.core.kv import KVReport
@@ -337,6 +338,7 @@ CHECKS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     _context,
     _prefix,
     _parallel,
+    lambda facts: version_findings(facts.workload.engine, facts.workload.deployment.engine_version),
 )
 
 
