@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import re
+import shlex
 from collections.abc import Callable, Iterator
 from functools import cache
 from importlib import resources
@@ -185,6 +186,39 @@ def test_every_command_says_what_its_schema_promises(
     document = json.loads(capsys.readouterr().out)
     assert document["schema"] == f"hfkv.{name}/1"
     assert complaints(document) == []
+
+
+def closed(schema: Any) -> Any:
+    """Return a schema that accepts no key that it does not describe."""
+    if isinstance(schema, list):
+        return [closed(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    inner = {key: closed(part) for key, part in schema.items()}
+    if isinstance(schema.get("properties"), dict) and "type" in schema:
+        inner.setdefault("unevaluatedProperties", False)
+    return inner
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_every_key_is_described(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Schemas leave room for later keys; those of now they name, each and all."""
+    main(MORE.get(name, SAID[name]))
+    document = json.loads(capsys.readouterr().out)
+    for fit in document["fit"] if name == "kv" else ():  # described beside a fit, not as part of it
+        del fit["tokens"], fit["sequences"]
+    errors = Draft202012Validator(closed(json_schema(name))).iter_errors(document)
+    assert [error.message for error in errors] == []
+    document["later"] = 1
+    assert not Draft202012Validator(closed(json_schema(name))).is_valid(document)
+
+
+# Command lines whose answers have all there is.
+GEMMA = str(ROOT / "fixtures" / "models" / "google--gemma-3-27b-it.hfkv.json")
+INSPECT = "-g h100:4 -g 24gib -c 16k --engine vllm --weights-dtype int4 --json"
+KV = """kv --layers 62 --kv-heads 16 --head-dim 128 --window 1k:5/6 -c 8k,128k -b 1,8
+    -g 24gib --parameters 7b --in-use 80% --json"""
+MORE = {"inspect": ["inspect", GEMMA, *shlex.split(INSPECT)], "kv": shlex.split(KV)}
 
 
 def test_lines_of_a_scan_validate(capsys: pytest.CaptureFixture[str]) -> None:
