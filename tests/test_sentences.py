@@ -102,3 +102,22 @@ def test_engines_are_called_what_their_makers_call_them() -> None:
 def wide(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lines of 140 columns."""
     monkeypatch.setenv("COLUMNS", "140")
+
+
+MODELS = Path(__file__).parent.parent / "fixtures" / "models"
+
+
+@pytest.mark.usefixtures("wide")
+def test_what_memory_does_not_limit_is_any(capsys: pytest.CaptureFixture[str]) -> None:
+    """BERT keeps nothing, Mamba's state has one size: no invented maximum stands there."""
+    two = ["-g", "a100-80", "-g", "rtx4090"]
+    bert = said(capsys, str(MODELS / "google-bert--bert-base-uncased.hfkv.json"), *two)
+    rows = [line.split() for line in bert.splitlines() if line.startswith("  A100")]
+    assert rows[0][rows[0].index("✔") :][:3] == ["✔", "any", "–"]
+    mamba = str(MODELS / "tiiuae--falcon-mamba-7b.hfkv.json")
+    assert "any" in next(x for x in said(capsys, mamba, *two).splitlines() if "A100" in x).split()
+    one = said(capsys, mamba, "-g", "a100-80")
+    assert "longest single sequence  any  (a longer one takes no more)" in one
+    assert "tokens of each" not in one
+    assert "16,777,216" not in one
+    assert "listed apart" not in one

@@ -66,7 +66,8 @@ def _formula(facts: Facts) -> Iterator[Finding]:
     for code, sentence in zip(formula.codes, formula.why_not, strict=True):
         if code == "engine-layout":
             continue  # told with its figures by _engine
-        yield Finding(code=code, message=sentence, hint=_HINTS.get(code))
+        apart = code != "hybrid" or facts.kv.bytes_per_token > 0
+        yield Finding(code=code, message=sentence, hint=_HINTS.get(code) if apart else None)
 
 
 def _engine(facts: Facts) -> Iterator[Finding]:

@@ -13,7 +13,7 @@ from hfkv.render.csv import COLUMNS, report_rows
 from hfkv.render.documents import error_document
 from hfkv.render.json import inspect_document
 from hfkv.render.markdown import fits_phrase
-from hfkv.render.phrases import gpu_phrase, plural, weights_phrase
+from hfkv.render.phrases import gpu_phrase, most, plural, weights_phrase
 from hfkv.render.rows import code, escape, markdown_table, write_csv
 from hfkv.render.units import NOTHING, count, integer, size_or_none
 
@@ -146,10 +146,10 @@ def model_cells(answer: Comparison, report: Report) -> list[Cell]:
 
 def gpu_cells(answer: Comparison, report: Report, place: int) -> list[Cell]:
     """Return the figures below GPU_COLUMNS, of the GPU in that place."""
-    fit = report.fit[place]
+    sequences, longest = most(report, report.fit[place])
     return [
-        Cell(integer(fit.max_sequences), answer.wins(report, "sequences", place)),
-        Cell(integer(fit.max_context), answer.wins(report, "context", place)),
+        Cell(sequences, answer.wins(report, "sequences", place)),
+        Cell(longest, answer.wins(report, "context", place)),
     ]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from hfkv.core.kv import Component, KVReport
@@ -17,6 +17,7 @@ from hfkv.render.phrases import (
     gpu_phrase,
     load_phrase,
     model_phrase,
+    most,
     plural,
     verdict,
     weights_phrase,
@@ -44,7 +45,7 @@ def _blocks(report: Report, *, explain: bool, speed: bool) -> Iterator[str]:
     yield escape(model_phrase(report))
     yield _sizes(report)
     if report.fit:
-        yield _gpus(report.fit)
+        yield _gpus(report)
         yield from fit_blocks(report)
     if speed and report.fit:
         yield speed_block(report)
@@ -86,7 +87,7 @@ def _component(part: Component) -> tuple[str, str, str, str]:
     return f"{escape(part.name)}", size(part.bytes), integer(part.bytes), product
 
 
-def _gpus(fits: Iterable[FitReport]) -> str:
+def _gpus(report: Report) -> str:
     heading = ("GPU", ">memory", ">weights", ">overhead", ">left for KV", "fits")
     rows = [
         (
@@ -96,10 +97,9 @@ def _gpus(fits: Iterable[FitReport]) -> str:
             size(fit.overhead_bytes_per_gpu),
             size(fit.kv_pool_bytes_per_gpu),
             fits_phrase(fit),
-            integer(fit.max_sequences),
-            integer(fit.max_context),
+            *most(report, fit),
         )
-        for fit in fits
+        for fit in report.fit
     ]
     return markdown_table((*heading, ">sequences", ">longest"), rows)
 

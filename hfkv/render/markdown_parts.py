@@ -38,8 +38,9 @@ def fit_blocks(report: Report) -> Iterator[str]:
     if report.kv is not None and report.kv.engine == "vllm":
         yield three_figures(report.kv)
     for fit in report.fit if len(report.fit) == 1 else ():
-        if fit.answers is not None and len(fit.answers.contexts) > 1:
-            yield _contexts(fit.answers.contexts)
+        rows = fit.answers.contexts if fit.answers is not None else ()
+        if len({row.max_sequences for row in rows}) > 1:
+            yield _contexts(rows)
         if len(fit.plans) > 1:
             yield _plans(fit.plans)
         if fit.ways_to_fit:

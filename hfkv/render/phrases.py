@@ -6,7 +6,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from hfkv.core.counts import counted
-from hfkv.render.units import clean, dtype, integer, size, things
+from hfkv.render.units import NOTHING, clean, dtype, integer, size, things
 
 if TYPE_CHECKING:  # the command line says `3 models` before it needs to know what a report is
     from hfkv.core.architecture import Architecture
@@ -23,6 +23,7 @@ __all__ = [
     "gpu_phrase",
     "load_phrase",
     "model_phrase",
+    "most",
     "plan_phrase",
     "plural",
     "scheme_phrase",
@@ -62,6 +63,17 @@ def gpu_phrase(fit: FitReport) -> str:
     """Return `RTX 4090` or `4 × RTX 4090`."""
     name = clean(fit.name, 80)
     return name if fit.count == 1 else f"{fit.count} × {name.removeprefix('a ')}"
+
+
+def most(report: Report, fit: FitReport) -> tuple[str, str]:
+    """Return how many sequences, and how long a one: `any` where memory does not limit it."""
+    sequences, longest = integer(fit.max_sequences), integer(fit.max_context)
+    kv = report.kv
+    if kv is None or not fit.fits or kv.bytes_per_token:
+        return sequences, longest
+    if not kv.components:
+        return "any", NOTHING
+    return sequences, "any" if report.architecture.max_context is None else longest
 
 
 def plan_phrase(plan: Plan) -> str:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from hfkv.core.report import Report
 from hfkv.render.limits import engine_figures
-from hfkv.render.phrases import plan_phrase, plural
+from hfkv.render.phrases import most, plan_phrase, plural
 from hfkv.render.sheet import Sheet, quiet, table
 from hfkv.render.tables import widest
 from hfkv.render.units import clean, integer, size, size_or_none, tokens
@@ -53,7 +53,8 @@ def _figures(report: Report, fit: FitReport) -> Table:
         grid.add_row("sequences like this", _sequences(fit))
         single = "request" if report.workload.beams > 1 else "sequence"
         grid.add_row(f"longest single {single}", _longest(report, fit))
-        grid.add_row("tokens in all", _tokens(fit))
+        if report.kv is None or report.kv.bytes_per_token:
+            grid.add_row("tokens in all", _tokens(fit))
     if fit.answers is not None:
         for name, text in engine_figures(report.workload.engine, fit.answers):
             grid.add_row(name, text)
@@ -84,6 +85,8 @@ def _beside(true: int, simple: int | None, unit: str = "") -> Text:
 
 
 def _longest(report: Report, fit: FitReport) -> Text:
+    if most(report, fit)[1] == "any":
+        return Text("any").append("  (a longer one takes no more)", style="dim")
     if fit.max_context == report.architecture.max_context:
         text = Text(plural(fit.max_context, "token"))
         return text.append("  (the model's own maximum)", style="dim")
@@ -97,7 +100,7 @@ def _tokens(fit: FitReport) -> Text:
 
 def _contexts(rows: tuple[ContextRow, ...], width: int) -> Iterator[RenderableType]:
     """Yield the sequences at each power of two, without the shortest where room is scarce."""
-    if len(rows) > 1:
+    if len({row.max_sequences for row in rows}) > 1:
         yield ""
         yield widest([_context_sheet(rows[first:]) for first in range(len(rows) - 1)], width - 2)
 

@@ -16,13 +16,14 @@ from hfkv.render.phrases import (
     format_phrase,
     gpu_phrase,
     load_phrase,
+    most,
     plural,
     share,
     weights_phrase,
 )
 from hfkv.render.sheet import Sheet, quiet, table
 from hfkv.render.text_capacity import capacity
-from hfkv.render.units import clean, dtype, integer, percent, size, size_or_none
+from hfkv.render.units import clean, dtype, percent, size, size_or_none
 
 if TYPE_CHECKING:
     from hfkv.core.fit import FitReport
@@ -181,8 +182,7 @@ def _many(report: Report, width: int) -> Sheet:
             size_or_none(fit.weights_bytes_per_gpu),
             size(fit.kv_pool_bytes_per_gpu),
             fit_mark(fit),
-            integer(fit.max_sequences),
-            integer(fit.max_context),
+            *most(report, fit),
         ]
         grid.add_row(*row, *([_small_bar(report, fit)] if wide else []))
     return grid
