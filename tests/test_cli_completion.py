@@ -176,10 +176,17 @@ def said(command: list[str], here: Path) -> str:
 def typed(shell: list[str], first: str, keys: str, made: Path) -> str:
     """Type into a shell of its own terminal until it has made a file; return what is in it."""
     environment = {**os.environ, "PATH": PATH, "TERM": "dumb", "PS1": "> ", "HISTFILE": "/dev/null"}
-    child, terminal = pty.fork()
-    if child == 0:
-        os.chdir(made.parent)
-        os.execvpe(shell[0], shell, environment)  # noqa: S606  the shell under test
+    terminal, theirs = pty.openpty()
+    child = subprocess.Popen(
+        shell,
+        cwd=made.parent,
+        env=environment,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+    )
+    os.close(theirs)
     shown = b""
     try:
         os.write(terminal, f"{first}\necho rea''dy\n".encode())
@@ -193,9 +200,9 @@ def typed(shell: list[str], first: str, keys: str, made: Path) -> str:
                 sent = True
         return made.read_text() if made.exists() else shown.decode(errors="replace")
     finally:
-        os.write(terminal, b"\nexit\n")
+        child.kill()
+        child.wait()
         os.close(terminal)
-        os.waitpid(child, 0)
 
 
 INTERACTIVE = {
