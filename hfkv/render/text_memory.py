@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rich.console import RenderableType
 from rich.text import Text
 
+from hfkv.core.engines.titles import engine_title
 from hfkv.core.kv import KVReport
 from hfkv.core.report import Report
 from hfkv.render.bars import FREE, KV, LEFT, OVERHEAD, WEIGHTS, Part, bar, cells
@@ -120,7 +121,7 @@ def _in_host(fit: FitReport) -> Iterator[RenderableType]:
 
 def _engine(report: Report) -> str:
     engine = report.workload.engine
-    return "the engine" if engine == "none" else engine
+    return "the engine" if engine == "none" else engine_title(engine)
 
 
 def _limit(budget: int, needed: int, width: int) -> Text:

@@ -242,10 +242,11 @@ def _cache(kv: KVReport) -> Iterator[RenderableType]:
         )
         elements = f"{plural(part.elements_per_slot, 'value')} of {dtype(part.dtype)} an entry"
         yield Text(f"{clean(part.name, 60)}: {product}").append(f" ({elements})", style="dim")
-    yield Text(
-        f"{integer(kv.bytes_per_sequence)} B a sequence, "
-        f"{integer(kv.bytes)} B for {integer(kv.sequences)}"
-    )
+    each = f"{integer(kv.bytes_per_sequence)} B a sequence"
+    if kv.bytes == kv.bytes_per_sequence:
+        yield Text(each)
+    else:
+        yield Text(f"{each}, {integer(kv.bytes)} B for {integer(kv.sequences)}")
 
 
 def _pool(fit: FitReport) -> Iterator[RenderableType]:
