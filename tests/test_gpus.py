@@ -134,6 +134,15 @@ def test_a_size_stands_for_an_anonymous_gpu(
     )
 
 
+@pytest.mark.parametrize(
+    "text", ["H100 x 8", "h100*8", "h100 × 8", "H100 x8", "8 x H100", "h100:8"]
+)
+def test_a_count_before_or_behind_the_name(text: str) -> None:
+    """However people write eight of them."""
+    (choice,) = parse_gpu(text)
+    assert (choice.slug, choice.count) == ("h100-80", 8)
+
+
 def test_all_is_every_row_once() -> None:
     """`all` gives each GPU of the table, and `all:2` two of each."""
     assert [choice.slug for choice in parse_gpu("all")] == [gpu.slug for gpu in table()]
@@ -193,6 +202,21 @@ def test_the_metal_estimate_never_exceeds_a_reading() -> None:
             "auto",
             "'auto' can only be given alone, on the command line",
             "name the GPU instead, for example --gpu a100-80",
+        ),
+        (
+            "h100 8",  # one candidate is not several
+            "unknown GPU 'h100 8'",
+            "did you mean h100-80, h100-nvl, h100-pcie? " + LISTS,
+        ),
+        (
+            "h100 x 0",
+            "the number of GPUs in 'h100 x 0' is not a count from 1 to 1024",
+            "write 8xh100 or h100:8",
+        ),
+        (
+            "8xh100 x 2",
+            "the count is given twice in '8xh100 x 2'",
+            "write 8xh100 or h100:8",
         ),
         (
             "h100:0",

@@ -25,6 +25,7 @@ _MIN_SIZE, _MAX_SIZE = 10**8, 10**13
 _UNITS = {"mb": 10**6, "mib": 2**20, "gb": 10**9, "gib": _GIB}
 _SIZE = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?) ?(mb|mib|gb|gib)", re.IGNORECASE)
 _PREFIX = re.compile(r"([0-9]+) ?[x×*] ?(\S.*)", re.IGNORECASE)
+_BEHIND = re.compile(r"(.+?)(?: x ?| ?[*×] ?)([0-9]{1,9})", re.IGNORECASE)
 # Words that vendors print around a name and that never tell two rows apart.
 _NOISE = re.compile(
     "(?<![a-z0-9])"
@@ -177,12 +178,15 @@ def _anonymous(number: str, unit: str, count: int) -> GpuChoice:
 
 
 def _count(text: str) -> tuple[str, int]:
-    """Split `8xNAME` and `NAME:8` into the name and the count, 1 where none is given."""
+    """Split `8xNAME`, `NAME:8`, `NAME x 8` and `NAME*8` into name and count, 1 for no count."""
+    behind, shown = _BEHIND.fullmatch(text), _shown(text)
+    if behind:
+        text = f"{behind[1]}:{behind[2]}"
     prefix = _PREFIX.fullmatch(text)
     name, colon, suffix = (prefix[2] if prefix else text).partition(":")
     if prefix and colon:
         raise UsageError(
-            f"the count is given twice in {_shown(text)}",
+            f"the count is given twice in {shown}",
             hint="write 8xh100 or h100:8",
             code="gpu",
         )
@@ -190,7 +194,7 @@ def _count(text: str) -> tuple[str, int]:
     count = int(digits) if re.fullmatch("[0-9]{1,9}", digits) else 0
     if not 1 <= count <= _MAX_COUNT:
         raise UsageError(
-            f"the number of GPUs in {_shown(text)} is not a count from 1 to {_MAX_COUNT}",
+            f"the number of GPUs in {shown} is not a count from 1 to {_MAX_COUNT}",
             hint="write 8xh100 or h100:8",
             code="gpu",
         )
@@ -218,7 +222,7 @@ def _index() -> dict[str, Gpu]:
 def _unknown(text: str) -> UsageError:
     key = _key(text[:80])
     longer = [gpu.slug for gpu in table() if key and _key(gpu.slug).startswith(key)]
-    if longer:
+    if len(longer) > 1:
         return UsageError(
             f"{_shown(text)} could be several GPUs",
             hint="one of " + ", ".join(longer[:8]),
