@@ -6,6 +6,7 @@ import socket
 import struct
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -81,6 +82,15 @@ def _drip(sender: Sender, _: Fault) -> None:
     sender.close_connection = True
 
 
+def _drip_head(sender: Sender, _: Fault) -> None:
+    """Send a status line that never ends; each letter is in time for whoever waits for one."""
+    with suppress(OSError):
+        for byte in b"HTTP/1.1 200 " + b"O" * 200:
+            sender.connection.send(bytes([byte]))
+            time.sleep(0.05)
+    sender.close_connection = True
+
+
 def _loop(sender: Sender, _: Fault) -> None:
     sender.send(302, b"", {"Location": sender.path})
 
@@ -93,5 +103,6 @@ INSTEAD: dict[str, Callable[[Sender, Fault], None]] = {
     "reset": _reset,
     "hang": _hang,
     "drip": _drip,
+    "drip-head": _drip_head,
     "loop": _loop,
 }

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hub_models import (
     GATED,
+    SHARDED,
     sized_header,
 )
 from hub_server import HubServer
@@ -120,6 +121,16 @@ def test_web_page_instead_of_json(hub_server: HubServer, match: str) -> None:
         load("org/one")
     host = hub_server.endpoint.removeprefix("http://")
     assert caught.value.message == f"{host} did not answer like a Hub"
+
+
+@pytest.mark.parametrize("match", ["/revision/", "config.json", "index.json"])
+def test_answer_whose_head_never_ends(hub_server: HubServer, match: str) -> None:
+    """Wherever it is, the deadline holds."""
+    hub_server.add("org/two", SHARDED)
+    hub_server.fault(match, "drip-head")
+    with pytest.raises(UnreadableError) as caught:
+        load("org/two", deep=True, timeout=0.6)
+    assert caught.value.message == f"no complete answer from {hub_server.endpoint} within 0.6 s"
 
 
 LISTINGS: dict[str, tuple[dict[str, Any], str]] = {

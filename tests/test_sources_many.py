@@ -226,6 +226,8 @@ def test_next_page_of_another_host_is_not_asked(hub_server: HubServer) -> None:
         (b"{}", "model list: expected a list"),
         (b"[1]", "model list[0].id: expected a string, got None"),
         (b'[{"id": 5}]', "model list[0].id: expected a string, got 5"),
+        (b'[{"id": "/etc"}]', "model list[0].id: not the name of a repository"),
+        (b'[{"id": "../x"}]', "model list[0].id: not the name of a repository"),
         (b"<", "{host} did not answer like a Hub"),
     ],
 )
@@ -236,6 +238,14 @@ def test_list_that_is_none(hub_server: HubServer, body: bytes, message: str) -> 
         list(list_models(author="a"))
     host = hub_server.endpoint.removeprefix("http://")
     assert caught.value.message == message.format(host=host)
+
+
+def test_list_whose_head_never_ends(hub_server: HubServer) -> None:
+    """The deadline holds, though every letter is in time."""
+    hub_server.fault("/api/models", "drip-head")
+    with pytest.raises(UnreadableError) as caught:
+        list(list_models(author="a", timeout=0.6))
+    assert caught.value.message == f"no complete answer from {hub_server.endpoint} within 0.6 s"
 
 
 def test_pages_in_a_circle_have_an_end(hub_server: HubServer) -> None:

@@ -68,7 +68,7 @@ def test_nothing_quantized_is_said_in_a_sentence() -> None:
         ({"id": "a/b"}, "model list: expected a list"),
         ([{"id": 3}], "model list[0].id: expected a string, got 3"),
         (["a/b"], "model list[0].id: expected a string, got None"),
-        ("[", "model list: not valid JSON (Expecting value, line 1 column 2)"),
+        ([{"id": "/etc"}], "model list[0].id: not the name of a repository"),
     ],
 )
 def test_a_list_that_is_none_is_malformed(body: object, sentence: str) -> None:
@@ -78,6 +78,15 @@ def test_a_list_that_is_none_is_malformed(body: object, sentence: str) -> None:
         with pytest.raises(MalformedError) as caught:
             variants("org/one")
     assert caught.value.message == sentence
+
+
+def test_a_page_in_the_place_of_a_list() -> None:
+    """A login of the network in between is no Hub."""
+    with responses.RequestsMock() as mock:
+        hub_says(mock, "<html>")
+        with pytest.raises(UnreadableError) as caught:
+            variants("org/one")
+    assert caught.value.message == "hub.test did not answer like a Hub"
 
 
 def test_a_refusal_of_the_hub_is_told_as_anywhere() -> None:

@@ -10,13 +10,15 @@ from hfkv.core.jsontext import parse
 from hfkv.errors import MalformedError
 from hfkv.sources.environment import endpoint, find_token
 from hfkv.sources.http import Answer, Client
+from hfkv.sources.pool import Pool
 from hfkv.sources.refusals import Asked, no_hub, refusal
 from hfkv.sources.wire import origin_of
 
-__all__ = ["list_models"]
+__all__ = ["ask_for_list", "list_models", "names_in"]
 
 _WHERE = "model list"
 _PAGE = 100
+_REPO = r"(?!\.)[A-Za-z0-9_.-]{1,96}(/(?!\.)[A-Za-z0-9_.-]{1,96})?"
 _NEXT = re.compile(r"<([^>]*)>\s*;\s*rel=\"?next\"?")
 
 
@@ -42,14 +44,25 @@ def list_models(
         seen = set()
         while url is not None and url not in seen:  # pages in a circle have an end
             seen.add(url)
-            answer = client.limited(timeout).fetch(url)
-            if answer.status != 200:
-                raise refusal(asked, answer)
-            yield from _ids(answer)
+            answer = ask_for_list(client.limited(timeout), asked, url)
+            yield from names_in(answer)
             url = _next_page(url, answer)
 
 
-def _ids(answer: Answer) -> list[str]:
+def ask_for_list(client: Client, asked: Asked, url: str) -> Answer:
+    """Return a page of a list of models; raises UnreadableError where there is none."""
+    pool = Pool(1)
+    try:
+        answer = pool.in_time(client.left, client.fetch, url)
+    finally:
+        pool.close()
+    if answer.status != 200:
+        raise refusal(asked, answer)
+    return answer
+
+
+def names_in(answer: Answer) -> list[str]:
+    """Return the ids in a page, none of which can be a path that leads out of here."""
     try:
         listed = parse(answer.body, where=_WHERE)
     except MalformedError:
@@ -63,6 +76,8 @@ def _id(item: object, where: str) -> str:
     name = item.get("id") if isinstance(item, dict) else None
     if not isinstance(name, str):
         raise MalformedError(f"expected a string, got {name!r:.40}", where=where)
+    if not re.fullmatch(_REPO, name):
+        raise MalformedError("not the name of a repository", where=where)
     return name
 
 

@@ -176,7 +176,7 @@ def _index(repo: Repository, order: Order, listing: Listing) -> Index | None:
         return None
     if not (order.deep or needs_index(listing.files)):
         return None
-    answer = repo.ask(name, listing.sha, limit=MAX_INDEX)
+    answer = repo.pool.in_time(repo.client.left, repo.ask, name, listing.sha, limit=MAX_INDEX)
     return parse_index(repo.checked(answer, name).body, path=name)
 
 
@@ -189,7 +189,7 @@ def _config(repo: Repository, listing: Listing, early: Early) -> dict[str, Any] 
         return None
     if answer.status == 404 or answer.commit not in {None, listing.sha}:
         # a push between the two requests: ask again, at the commit of the listing
-        answer = repo.ask("config.json", listing.sha)
+        answer = repo.pool.in_time(repo.client.left, repo.ask, "config.json", listing.sha)
     return repo.parse_object(answer, "config.json")
 
 

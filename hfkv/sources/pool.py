@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from typing import Any, ParamSpec, TypeVar
 
 __all__ = ["Pool"]
@@ -35,6 +35,18 @@ class Pool:
             self._threads += 1
             threading.Thread(target=self._work, daemon=True).start()
         return future
+
+    def in_time(
+        self, left: Callable[[], float], function: Callable[_P, _T], *args: _P.args, **kw: _P.kwargs
+    ) -> _T:
+        """Return the result of `function`, or raise what `left` raises when no seconds are left.
+
+        A server that sends its answer byte by byte can hold a thread for as long as it likes.
+        """
+        future = self.submit(function, *args, **kw)
+        while not wait([future], timeout=left()).done:
+            pass
+        return future.result()
 
     def close(self) -> None:
         """Let idle threads end, and drop what has not begun; nothing is waited for."""

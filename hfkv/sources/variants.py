@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from urllib.parse import urlencode
 
-from hfkv.core.jsontext import parse
-from hfkv.errors import MalformedError, UnreadableError, UsageError
+from hfkv.errors import UnreadableError, UsageError
+from hfkv.sources.catalog import ask_for_list, names_in
 from hfkv.sources.environment import endpoint, find_token, is_offline
 from hfkv.sources.http import Client
-from hfkv.sources.refusals import Asked, refusal
+from hfkv.sources.refusals import Asked
 from hfkv.sources.targets import HubTarget
 from hfkv.sources.targets import parse as parse_target
 from hfkv.sources.wire import host_of
 
 __all__ = ["variants"]
-
-_WHERE = "model list"
 
 
 def variants(
@@ -49,10 +47,8 @@ def variants(
         "limit": str(limit),
     }
     with Client(hub, token=asked.token, timeout=timeout, connections=1) as client:
-        answer = client.fetch(f"{hub}/api/models?{urlencode(query)}")
-    if answer.status != 200:
-        raise refusal(asked, answer)
-    names = _names(answer.body)[:limit]
+        answer = ask_for_list(client, asked, f"{hub}/api/models?{urlencode(query)}")
+    names = names_in(answer)[:limit]
     if not names:
         raise UnreadableError(
             f"{host_of(hub)} lists nothing that is quantized from {base.repo}",
@@ -60,17 +56,3 @@ def variants(
             code="no-variants",
         )
     return names
-
-
-def _names(body: bytes) -> list[str]:
-    listed = parse(body, where=_WHERE)
-    if not isinstance(listed, list):
-        raise MalformedError("expected a list", where=_WHERE)
-    return [_name(item, f"{_WHERE}[{index}].id") for index, item in enumerate(listed)]
-
-
-def _name(item: object, where: str) -> str:
-    name = item.get("id") if isinstance(item, dict) else None
-    if not isinstance(name, str):
-        raise MalformedError(f"expected a string, got {name!r:.40}", where=where)
-    return name
