@@ -322,7 +322,7 @@ def test_what_is_not_known_does_not_fit_for_sure() -> None:
     alien = with_config(model_type="alien", num_hidden_layers=None)
     assert told(check("fits", alien, context=10, **on("1gib"))) == (
         "fail",
-        "the cache cannot be sized",
+        "whether it fits 1 GiB GPU is not known: the size of the cache is not",
     )
 
 

@@ -44,7 +44,7 @@ EXPLAINED: dict[str, str] = {
     "weights-unknown": "There were no headers to read: the weights are not known.",
     "weights-estimated": "The weights are counted in a format that --weights-dtype asks about.",
     "weights-not-estimated": "There is nothing to estimate weights in another format from.",
-    "parameters-unknown": "A packing is not known: bytes are exact, parameters are not.",
+    "parameters-unknown": "A packing is not known or no header was read: bytes without parameters.",
     "remote-code": "The model needs code from its own repository.",
     "gated": "The files are behind a gate; only public metadata could be read.",
     "missing-shard": "The index names a file that the repository lacks.",

@@ -167,10 +167,10 @@ def _quantization(facts: Facts) -> Iterator[Finding]:
                 hint="choose another --engine, or another repository of this model",
             )
     if facts.weights is not None and facts.weights.parameters is None:
-        yield Finding(
-            code="parameters-unknown",
-            message="a packing is unknown: the bytes are exact, the parameters are not",
-        )
+        why = "a packing is unknown: the bytes are exact, the parameters are not"
+        if facts.weights.source == "file-sizes":
+            why = "no header was read: only the sizes of the files are known, not the parameters"
+        yield Finding(code="parameters-unknown", message=why)
 
 
 def _weights_dtype(facts: Facts) -> Iterator[Finding]:

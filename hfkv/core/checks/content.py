@@ -6,7 +6,7 @@ import re
 
 from hfkv.core.checks.case import Outcome, Read, Status, count, of_finding
 from hfkv.core.files import ModelFiles
-from hfkv.core.readings import Confidence
+from hfkv.core.readings import Confidence, told_apart
 
 __all__ = [
     "agreement",
@@ -141,7 +141,8 @@ def agreement(case: Read) -> Outcome:
     """Check that the tensors show what the config says."""
     arch = case.report.architecture
     other = case.finding("quantization-mismatch")
-    doubts = "; ".join(arch.doubts)
+    reasons, advice = told_apart(arch.doubts, arch.confidence)
+    doubts = "; ".join(reasons)
     if arch.confidence is Confidence.CONFIRMED:
         same = Outcome(Status.PASS, "config and tensors agree about every layer")
         return same if other is None else of_finding(other, Status.WARN)
@@ -149,4 +150,4 @@ def agreement(case: Read) -> Outcome:
         return Outcome(Status.SKIPPED, "no tensors were compared with the config")
     if arch.confidence is Confidence.INFERRED:
         return Outcome(Status.WARN, doubts or "the model type is not known")
-    return Outcome(Status.FAIL, doubts or "the architecture could not be read")
+    return Outcome(Status.FAIL, doubts or "the architecture could not be read", advice)

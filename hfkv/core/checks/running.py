@@ -73,7 +73,8 @@ def fits(case: Read) -> Outcome:
     """Check that weights, cache and overhead go into one of the given GPUs."""
     report = case.report
     if report.kv is None:
-        return Outcome(Status.FAIL, "the cache cannot be sized")
+        known = case.finding("weights-too-large") or case.finding("fit-unknown")
+        return Outcome(Status.FAIL, known.message if known else "the cache cannot be sized")
     if not report.fit:
         return Outcome(Status.SKIPPED, "no GPU was named", "add --gpu a100-80, or auto")
     order = {"fits": 0, "fits tightly": 1, "unknown": 2, "does not fit": 3}
