@@ -206,3 +206,12 @@ def test_transformers_has_no_cache_of_8_bits() -> None:
     """Its caches are in the model's format: none other is proposed."""
     ways = fitted(LLAMA_8B, "rtx4090", "transformers").ways_to_fit
     assert not any("kv-dtype" in way.change for way in ways)
+
+
+@pytest.mark.parametrize(
+    ("engine", "told"), [("llama.cpp", True), ("ollama", True), ("vllm", False)]
+)
+def test_an_engine_that_cannot_move_a_part_of_the_cache_says_so(engine: str, told: bool) -> None:
+    """Source: llama.cpp 0c1e57098, common/arg.cpp, `--no-kv-offload`."""
+    fit = fitted(LLAMA_8B, "24gib", engine, context=8192, host_kv_bytes=4 * GIB)
+    assert any("--no-kv-offload" in note for note in fit.notes) is told
