@@ -302,7 +302,7 @@ def _notes(case: Case, balance: Balance) -> Iterator[str]:
         running = replace(balance, moves=0).most(case.tokens)
         yield f"{counted(running, 'sequence')} can run at once: the others wait in host memory"
     if balance.moves and engine_named(engine).splits_layers:
-        yield "llama.cpp moves all of a cache (--no-kv-offload) or the layers it belongs to, no part"
+        yield "llama.cpp moves all of a cache (--no-kv-offload) or a layer with its own, no part"
     if engine == "trtllm":
         yield "TensorRT-LLM takes its share of what weights and overhead leave, not of the total"
     if engine == "ollama":
