@@ -75,6 +75,14 @@ def test_the_smallest_model_in_every_form(
     assert _ONE_OF_MANY.search("1 KV heads") is not None
 
 
+def test_the_smallest_structure(capsys: pytest.CaptureFixture[str]) -> None:
+    """The calculator's ladder begins with one KV head."""
+    main(["kv", "--layers", "1", "--kv-heads", "1", "--head-dim", "1", "-c", "1"])
+    said = capsys.readouterr().out
+    assert "1 KV head, bf16" in said
+    assert _ONE_OF_MANY.findall(said) == []
+
+
 def test_the_expected_answers_are_right_as_well() -> None:
     """The same of every golden answer and document."""
     root = Path(__file__).parent.parent

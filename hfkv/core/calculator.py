@@ -258,7 +258,7 @@ def ladder(structure: Structure, *, tokens: int, sequences: int, dtype: str) -> 
     bare = replace(structure, heads=heads, kv_heads=heads, latent=None, window=None)
     rungs: list[tuple[str, Structure, str, str]] = []
     if not structure.only_latent:
-        what = f"{heads} KV heads, {dtype}"
+        what = f"{counted(heads, 'KV head')}, {dtype}"
         own = "every head keeps keys and values of its own"
         rungs.append(
             (what, bare, dtype, own if structure.heads else "--heads says who shares them")
