@@ -49,9 +49,7 @@ def test_a_list_gives_each_layer_its_entry() -> None:
     assert [cfg.at(i).count("num_key_value_heads") for i in (0, 1)] == [3, 4]
     with pytest.raises(MalformedError) as error:
         cfg.at(2).count("num_key_value_heads")
-    assert str(error.value) == (
-        "config.json: num_kv_heads: has 2 entries, and layer 2 needs one"
-    )
+    assert str(error.value) == ("config.json: num_kv_heads: has 2 entries, and layer 2 needs one")
 
 
 @pytest.mark.parametrize(
