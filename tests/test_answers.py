@@ -60,6 +60,25 @@ def test_preemption_begins_when_the_pool_is_full() -> None:
     assert found.max_num_seqs == 12  # the overhead was stated: it does not change with them
 
 
+def test_preemption_begins_when_the_last_block_is_taken() -> None:
+    """Blocks of 16 tokens and 2 MiB: all of them but the one that vLLM holds back."""
+    fit = fitted(LLAMA_8B, "h100", "vllm", context=7168, max_num_seqs=64)
+    blocks = fit.kv_pool_bytes_per_gpu // 2**21 - 1
+    found = answers(fit)
+    assert (found.preemption_sequences, found.preemption_tokens) == (blocks // 448, blocks * 16)
+    assert found.start_up is not None
+    assert found.start_up.kv_cache_tokens == blocks * 16 + 16
+
+
+def test_preemption_counts_a_common_prefix_once() -> None:
+    """2,048 of 7,168 tokens are kept once: 128 blocks, and 320 for each sequence."""
+    fit = fitted(LLAMA_8B, "h100", "vllm", context=7168, max_num_seqs=64, shared_prefix=2048)
+    blocks = fit.kv_pool_bytes_per_gpu // 2**21 - 1 - 128
+    found = answers(fit)
+    assert found.preemption_sequences == blocks // 320
+    assert found.preemption_tokens == blocks // 320 * 7168 + 2048 + blocks % 320 * 16
+
+
 @pytest.mark.parametrize("engine", ["none", "llama.cpp", "ollama", "trtllm", "transformers"])
 def test_engines_that_never_put_a_running_sequence_off(engine: str) -> None:
     """Slots have cells of their own, and TensorRT-LLM admits only what can end."""

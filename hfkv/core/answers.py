@@ -117,14 +117,30 @@ def simple_sequences(case: Case, kv: KVReport, balance: Balance) -> int | None:
 
 
 def _preemption(case: Case, balance: Balance) -> dict[str, int]:
-    """Return when a running sequence has to wait: what decodes must all be on the GPU."""
-    steady = balance.rank.steady(case.tokens)
-    if not engine_named(case.workload.engine).preempts or not steady:
+    """Return when a running sequence has to wait: what decodes must all be on the GPU.
+
+    The tokens are those of as many whole sequences, and of the part of one more that finds
+    room in what is left.
+    """
+    rank, tokens = balance.rank, case.tokens
+    if not engine_named(case.workload.engine).preempts or not rank.steady(tokens):
         return {}
-    space = max(0, balance.room - balance.rank.held_back)
+    running = replace(balance, moves=0).most(tokens, rank.steady)
+    requests = running // balance.beams
+
+    def size(length: int, others: int) -> int:
+        shared = rank.shared(balance.prefix, length) if balance.prefix and others else 0
+        return rank.steady(length) - shared
+
+    left = balance.room - rank.held_back
+    left -= size(tokens, 0) + (requests - 1) * size(tokens, 1) if requests else 0
+    part, whole = 0, tokens  # `part` finds room, `whole` does not
+    while whole - part > 1:
+        middle = (part + whole) // 2
+        part, whole = (middle, whole) if size(middle, requests) <= left else (part, middle)
     return {
-        "preemption_sequences": replace(balance, moves=0).most(case.tokens, balance.rank.steady),
-        "preemption_tokens": space * case.tokens * balance.beams // steady,
+        "preemption_sequences": running,
+        "preemption_tokens": (requests * tokens + part) * balance.beams,
     }
 
 
