@@ -9,7 +9,7 @@ from concurrent.futures import CancelledError
 import pytest
 
 from hfkv.errors import UnreadableError
-from hfkv.sources.pool import Pool
+from hfkv.sources.pool import Pool, Share
 
 
 def fail() -> None:
@@ -94,3 +94,22 @@ def test_threads_end_when_the_pool_is_closed() -> None:
     while threading.active_count() > before and time.monotonic() < end:
         time.sleep(0.01)
     assert threading.active_count() <= before
+
+
+def test_what_nobody_waits_for_makes_room() -> None:
+    """A job that never ends does not keep others from being done; one in the queue is dropped."""
+    pool, gate = Pool(1), threading.Event()
+    ran: list[str] = []
+    share = Share(pool)
+    stuck = share.submit(gate.wait)
+    other = pool.submit(int, "6")
+    queued = share.submit(ran.append, "queued")
+    while not stuck.running():
+        time.sleep(0.001)
+    share.close()
+    assert queued.cancelled()
+    assert other.result(timeout=5) == 6
+    assert pool.submit(int, "7").result(timeout=5) == 7
+    gate.set()
+    assert stuck.result(timeout=5)
+    assert [pool.submit(int, "8").result(timeout=5), ran] == [8, []]

@@ -21,6 +21,7 @@ from hfkv.sources.environment import find_token
 from hfkv.sources.http import Answer
 from hfkv.sources.listing import Listing, parse_listing
 from hfkv.sources.order import Order
+from hfkv.sources.pool import Share
 from hfkv.sources.reading import MAX_INDEX
 from hfkv.sources.refusals import Asked, is_rejected_token, no_hub, refusal
 from hfkv.sources.repository import Repository
@@ -51,14 +52,18 @@ def load_hub(
             code="gguf",
         )
     with nullcontext(session) if session else Session(key.endpoint, find_token(token)) as line:
+        share = Share(line.pool)
         repo = Repository(
             client=line.client.limited(order.timeout),
-            pool=line.pool,
+            pool=share,
             asked=Asked(
                 endpoint=key.endpoint, repo=key.repo, revision=key.revision, token=line.token
             ),
         )
-        return _load(repo, order, cache, key)
+        try:
+            return _load(repo, order, cache, key)
+        finally:
+            share.close()
 
 
 def _load(repo: Repository, order: Order, cache: Cache, key: Key) -> ModelFiles:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, wait
 from typing import Any, ParamSpec, TypeVar
 
-__all__ = ["Pool"]
+__all__ = ["Pool", "Share"]
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -26,15 +26,30 @@ class Pool:
         self._size = size
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._threads = 0
+        self._abandoned: set[Future[Any]] = set()
+        self._lock = threading.Lock()
 
     def submit(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> Future[_T]:
         """Return the future result of calling `function`."""
         future: Future[_T] = Future()
         self._jobs.put((future, lambda: function(*args, **kwargs)))
-        if self._threads < self._size:
-            self._threads += 1
+        with self._lock:
+            wanted = self._threads < self._size
+            self._threads += wanted
+        if wanted:
             threading.Thread(target=self._work, daemon=True).start()
         return future
+
+    def abandon(self, future: Future[Any]) -> None:
+        """Drop a job that nobody waits for; one that has begun makes room for another thread."""
+        with self._lock:
+            if future.cancel() or future.done():
+                return
+            self._abandoned.add(future)
+            waiting = not self._jobs.empty()
+            self._threads -= not waiting
+        if waiting:
+            threading.Thread(target=self._work, daemon=True).start()
 
     def in_time(
         self, left: Callable[[], float], function: Callable[_P, _T], *args: _P.args, **kw: _P.kwargs
@@ -69,3 +84,32 @@ class Pool:
                 future.set_result(call())
             except BaseException as error:  # noqa: BLE001  handed to whoever asks for the result
                 future.set_exception(error)
+            with self._lock:
+                if future in self._abandoned:
+                    self._abandoned.remove(future)
+                    return
+
+
+class Share(Pool):
+    """One model's part of a pool: what is still to do for it ends with it.
+
+    A server that never ends an answer keeps the thread that reads it. Others take its place,
+    or a few such answers would leave none for the models that come after.
+    """
+
+    def __init__(self, pool: Pool) -> None:
+        super().__init__(0)
+        self._pool = pool
+        self._asked: list[Future[Any]] = []
+
+    def submit(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> Future[_T]:
+        """Return the future result of calling `function` in the pool."""
+        future = self._pool.submit(function, *args, **kwargs)
+        self._asked.append(future)
+        return future
+
+    def close(self) -> None:
+        """Drop what is not done."""
+        running = [future for future in self._asked if not future.cancel()]
+        for future in running:
+            self._pool.abandon(future)
