@@ -23,7 +23,7 @@ _PAUSES: list[str] = []
 
 @contextmanager
 def gc_paused() -> Iterator[None]:
-    """Pause the garbage collector: it doubles the time that json needs for many small objects.
+    """Pause the garbage collector: it doubles the time that many small objects take to make.
 
     Threads may pause it at the same time; it goes on when the last of them is done.
     """

@@ -15,6 +15,7 @@ from hfkv.core.engines.registry import engine_named
 from hfkv.core.evidence import Evidence, witness
 from hfkv.core.files import ModelFiles
 from hfkv.core.findings import Facts, find
+from hfkv.core.jsontext import gc_paused
 from hfkv.core.kv import KVReport, measure, per_rank, size_cache
 from hfkv.core.portions import POSITIONS, Portion
 from hfkv.core.positions import position_elements
@@ -64,6 +65,7 @@ class Report:
         return as_if(self.weights, self.what_if)
 
 
+@gc_paused()
 def analyze(files: ModelFiles, workload: Workload | None = None) -> Report:
     """Answer the question for one model: deterministic, pure, raises only HfkvError.
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from hfkv.core.files import ModelFiles, Problem, RepoFile, Target
 from hfkv.core.headers import Shard
+from hfkv.core.jsontext import gc_paused
 from hfkv.core.manifest import Index, Manifest, check_shards, without_weights
 from hfkv.core.params import PARAMS, as_config
 from hfkv.core.templates import merge_groups
@@ -30,6 +31,7 @@ def side_files(files: Sequence[RepoFile]) -> list[str]:
     return [name for name in wanted if name in names]
 
 
+@gc_paused()
 def assemble(
     *,
     target: Target,
