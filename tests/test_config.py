@@ -129,9 +129,7 @@ def test_a_missing_essential_says_what_to_do() -> None:
     """What cannot be read honestly is told with the key and a way out."""
     with pytest.raises(UnsupportedError) as error:
         Config({}).need("num_hidden_layers")
-    assert error.value.message == (
-        "config.json: num_hidden_layers: the config does not state it"
-    )
+    assert error.value.message == ("config.json: num_hidden_layers: the config does not state it")
     assert error.value.hint == "supply a complete config with --config FILE"
 
 
