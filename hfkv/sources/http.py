@@ -165,8 +165,11 @@ class Client:
             try:
                 answer = self._follow(ask)
             except _BrokenError as broken:
-                if attempt >= _TRIES or not may_pass(broken) or not self._back_off(attempt):
-                    raise explain(broken, broken.host) from None
+                told = explain(broken, broken.host)
+                if attempt >= _TRIES or not may_pass(broken):
+                    raise told from None
+                if not self._back_off(attempt):  # the deadline is what ends it
+                    raise (self.timed_out() if told.code == "timeout" else told) from None
                 continue
             if answer.status not in _RETRIED or not self._may_ask_again(answer, attempt):
                 return answer
