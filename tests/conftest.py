@@ -39,19 +39,18 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")  # nobody listens there
 
 
-@pytest.fixture(scope="session")
-def _running_hub() -> Iterator[HubServer]:
+@pytest.fixture
+def hub_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[HubServer]:
+    """Return an empty Hub on this machine that HF_ENDPOINT points to.
+
+    Each test has its own, for a late request of another test must not be counted here; and a
+    busy machine must not change what is asked, so the endpoint for all headers has its time.
+    """
     server = HubServer()
+    monkeypatch.setenv("HF_ENDPOINT", server.endpoint)
+    monkeypatch.setattr("hfkv.sources.shards._HEAD_START", 2.0)
     yield server
     server.close()
-
-
-@pytest.fixture
-def hub_server(_running_hub: HubServer, monkeypatch: pytest.MonkeyPatch) -> HubServer:
-    """Return an empty Hub on this machine that HF_ENDPOINT points to."""
-    _running_hub.reset()
-    monkeypatch.setenv("HF_ENDPOINT", _running_hub.endpoint)
-    return _running_hub
 
 
 @pytest.fixture

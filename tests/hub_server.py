@@ -97,11 +97,6 @@ class HubServer:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self.reset()
-        self._servers = {side: self._serve(side) for side in ("hub", "cdn")}
-
-    def reset(self) -> None:
-        """Forget every repository, request and fault."""
         self.repos: dict[str, Repo] = {}
         self.renamed: dict[str, str] = {}
         self.seen: list[Seen] = []
@@ -109,6 +104,7 @@ class HubServer:
         self.prefix = ""
         self.page = 100
         self.connections = 0
+        self._servers = {side: self._serve(side) for side in ("hub", "cdn")}
 
     def listen_on_ipv6(self) -> ThreadingHTTPServer:
         """Serve the Hub on ::1 as well; raises OSError where there is no IPv6."""
@@ -141,9 +137,9 @@ class HubServer:
         return server
 
     def close(self) -> None:
-        """Stop serving."""
+        """Stop listening now, and serving as soon as the threads notice."""
         for server in self._servers.values():
-            server.shutdown()
+            threading.Thread(target=server.shutdown, daemon=True).start()
             server.server_close()
 
     @property

@@ -24,6 +24,7 @@ INDEX = "model.safetensors.index.json"
 _MOST = 10_000
 _FEW = 8  # files whose headers are read by ranges as fast as by anything else
 _WARM_FEW, _WARM_MANY = 4, 16
+_HEAD_START = 0.25  # seconds that the endpoint for all headers has beyond the listing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +108,7 @@ def _from_bundle(
         asked = repo.pool.submit(repo.ask_bundle, INDEX)
     if asked is None:
         return None
-    patience = min(0.25 + 0.005 * len(names), 2.5, repo.client.left())
+    patience = min(_HEAD_START + 0.005 * len(names), 2.5, repo.client.left())
     try:
         answer = asked.result(timeout=patience)
         if answer.status != 200 or answer.commit not in {None, listing.sha}:
