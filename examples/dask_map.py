@@ -1,7 +1,7 @@
 """Size a list of models with Dask, on a laptop or on a cluster: one row a model.
 
     pip install dask
-    HF_ENDPOINT=http://127.0.0.1:8080 python examples/dask_map.py models.txt rows/*.jsonl
+    HF_ENDPOINT=http://127.0.0.1:8080 python examples/dask_map.py models.txt 'rows/*.jsonl'
 
 Reading is the only part that touches the network, and `analyze` is pure: what goes between
 processes is plain data (`ModelFiles` and reports can be pickled). Each partition shares one
@@ -54,4 +54,6 @@ def main(listed: str, written: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:3])
+    if len(sys.argv) != 3:
+        sys.exit("usage: python dask_map.py FILE_OF_IDS 'FOLDER/*.jsonl'")
+    main(*sys.argv[1:])

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from hub_server import weights
 
 from hfkv.cli import main
 from hfkv.core.engines.sglang_share import mem_fraction_static
@@ -67,6 +68,41 @@ def test_missing_shards_leave_the_fit_open() -> None:
     (fit,) = analyze(part, Workload(context=1024, deployment=deployment)).fit
     assert fit.fits is None
     assert fit.weights_bytes_per_gpu is None
+
+
+def test_a_part_of_the_weights_is_called_a_part(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is there is counted; no answer takes it for the whole, and none calls it smallest."""
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "llama", **SIZES}))
+    one = weights(("a", "BF16", (3,), 6))
+    (tmp_path / "model-00001-of-00002.safetensors").write_bytes(one.part(0, one.size))
+    index = {"a": "model-00001-of-00002.safetensors", "b": "model-00002-of-00002.safetensors"}
+    path = tmp_path / "model.safetensors.index.json"
+    path.write_text(json.dumps({"weight_map": index}), encoding="utf-8")
+    assert main(["inspect", str(tmp_path), "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["weights"]["bytes"] == 6
+    assert report["weights"]["complete"] is False
+    assert main(["inspect", str(tmp_path)]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "at least 3 parameters" in text
+    assert "beside weights of which a part is missing" in text
+    assert "weights a part, for files are missing" in text
+    assert main(["compare", str(tmp_path), str(MODEL), "--context", "1k"]) == 0
+    assert "≥ 6 B " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["scan", "compare"])
+def test_an_address_is_shown_without_its_secrets(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The row of a target that is refused names it, but not the password that was in it."""
+    address = "http://me:hf_secret@127.0.0.1:9/org/x?token=hf_secret"
+    assert main([command, address, *(["--json"] if command == "compare" else [])]) != 0
+    out, err = capsys.readouterr()
+    assert "http://127.0.0.1:9/org/x" in out
+    assert "hf_secret" not in out + err
 
 
 def test_an_unknown_fit_is_not_called_a_misfit(

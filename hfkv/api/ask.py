@@ -147,6 +147,7 @@ def compare(targets: Path | Sequence[Path], **options: Unpack[CompareOptions]) -
     from hfkv.sources import load  # noqa: PLC0415
     from hfkv.sources.several import load_several  # noqa: PLC0415
     from hfkv.sources.shared import Shared  # noqa: PLC0415
+    from hfkv.sources.targets import shown  # noqa: PLC0415
 
     given = _given("compare", _COMPARE, options)
     asked = workload_of(given)
@@ -154,7 +155,8 @@ def compare(targets: Path | Sequence[Path], **options: Unpack[CompareOptions]) -
     wanted = [fspath(target) for target in several]
     with Shared() as shared:
         outcomes = load_several(wanted, partial(load, shared=shared, **_network(given)))
-    return Comparison.of(compare_models(wanted, outcomes, asked, sort=given["sort"]))
+    names = [shown(target) for target in wanted]
+    return Comparison.of(compare_models(names, outcomes, asked, sort=given["sort"]))
 
 
 def analyze(files: ModelFiles, workload: Workload | None = None) -> Report:

@@ -25,6 +25,7 @@ from hfkv.cli.workload_options import engine_options, gpu_options, work_options
 from hfkv.core import written
 from hfkv.core.comparison import SORTS, Comparison, compare_models
 from hfkv.errors import UsageError
+from hfkv.sources.targets import shown
 
 __all__ = ["command"]
 
@@ -91,7 +92,8 @@ def command(targets: tuple[str, ...], **given: Any) -> int:
             "there is nothing to compare", hint="name models, or give --from or --variants"
         )
     outcomes = read_several(wanted, given, chatter)
-    answer = compare_models(wanted, outcomes, workload, sort=given["sort"])
+    names = [shown(target) for target in wanted]
+    answer = compare_models(names, outcomes, workload, sort=given["sort"])
     output.write(_told(answer, output))
     return _exit(answer)
 

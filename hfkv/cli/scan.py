@@ -37,6 +37,7 @@ from hfkv.sources import load
 from hfkv.sources.reading import reason
 from hfkv.sources.several import side_by_side
 from hfkv.sources.shared import Shared
+from hfkv.sources.targets import shown
 
 __all__ = ["command"]
 
@@ -123,7 +124,7 @@ def command(targets: tuple[str, ...], **given: Any) -> int:
     done = _resume(path) if path is not None else frozenset()
     if done and not chatter.quiet:
         note(f"{plural(len(done), 'model')} in {path} already")
-    wanted = (target for target in _wanted(targets, given) if target not in done)
+    wanted = (target for target in _wanted(targets, given) if shown(target) not in done)
     counted = {"lines": 0, "errors": 0, "bugs": 0}
     write = _writer(path)
     with Progress() if chatter.progress else nullcontext() as progress:
@@ -175,7 +176,7 @@ def _lines(
     """Yield the document of each model as soon as it is there."""
 
     def one(target: str) -> dict[str, Any]:
-        return {"id": target, **_document(target, given, workload, shared)}
+        return {"id": shown(target), **_document(target, given, workload, shared)}
 
     with Shared(patient=True) as shared:
         for _, _, line in side_by_side(wanted, one):

@@ -50,11 +50,13 @@ class Comparison:
 
 
 def _parameters(report: Report, _gpu: int) -> int | None:
-    return report.weights.parameters if report.weights else None
+    whole = report.weights is not None and report.weights.complete
+    return report.weights.parameters if report.weights and whole else None
 
 
 def _weights(report: Report, _gpu: int) -> int | None:
-    return report.resident.loaded_bytes if report.resident else None
+    whole = report.resident is not None and report.resident.complete
+    return report.resident.loaded_bytes if report.resident and whole else None
 
 
 def _per_token(report: Report, _gpu: int) -> int | None:

@@ -255,10 +255,9 @@ def _without_cache(facts: Facts) -> Iterator[Finding]:
     deployment, weights = facts.workload.deployment, facts.weights
     if facts.kv is not None or not deployment.gpus:
         return
-    parted = any(problem.code == "missing-shard" for problem in facts.files.problems)
     if weights is not None and facts.what_if is not None:
         weights = as_if(weights, facts.what_if)
-    least = 0 if weights is None or parted else weights.loaded_bytes
+    least = 0 if weights is None or not weights.complete else weights.loaded_bytes
     share = utilization(deployment, facts.workload.engine)
     short = {gpu: least - int(gpu.memory_bytes * share) * gpu.count for gpu in deployment.gpus}
     over = [gpu for gpu in deployment.gpus if short[gpu] > 0]

@@ -214,7 +214,7 @@ def _needed(
 
 def _fits(facts: Facts, engine: Engine) -> tuple[FitReport, ...]:
     arch, weights, kv, work = facts.architecture, facts.weights, facts.kv, facts.workload
-    if any(problem.code == "missing-shard" for problem in facts.files.problems):
+    if weights is not None and not weights.complete:
         weights = None  # a part of the weights says nothing about the whole
     if kv is None or not work.deployment.gpus:
         return ()

@@ -71,7 +71,8 @@ class WeightReport:
     file-sizes or config. `notes` are sentences about what was left out and why.
     `stored_elements` and `tensors` are None where no header was read; `portions` (of
     `loaded_bytes`, and of tables that an engine builds beside them) and `drafts` (of
-    next-token layers) are then empty.
+    next-token layers) are then empty. Where files are missing it is not `complete`: every
+    figure is of those that are there.
     """
 
     bytes: int
@@ -88,6 +89,7 @@ class WeightReport:
     half_precision_bytes: int | None = None
     portions: tuple[Portion, ...] = ()
     drafts: tuple[Portion, ...] = ()
+    complete: bool = True
 
 
 def weigh(files: ModelFiles) -> WeightReport | None:
@@ -104,6 +106,7 @@ def weigh(files: ModelFiles) -> WeightReport | None:
 def _from_headers(files: ModelFiles) -> WeightReport:
     scheme = read_scheme(files)
     inventory = take_inventory(files, scheme)
+    gaps = any(problem.code == "missing-shard" for problem in files.problems)
     pieces, unloaded = inventory.pieces, inventory.unloaded
     total = sum(p.bytes for p in pieces)
     loaded = total - sum(p.bytes for p in unloaded)
@@ -122,6 +125,7 @@ def _from_headers(files: ModelFiles) -> WeightReport:
         half_precision_bytes=_half(loaded, inventory.loaded),
         portions=portions_of(inventory.loaded, tied=inventory.tied),
         drafts=portions_of((p for p in pieces if p.role == "mtp"), tied=inventory.tied),
+        complete=not gaps,
     )
 
 

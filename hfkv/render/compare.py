@@ -126,8 +126,9 @@ def model_cells(answer: Comparison, report: Report) -> list[Cell]:
     """Return the figures below `model_columns`."""
     weights, kv = report.resident, report.kv
     known = weights.parameters if weights else None
-    parameters = NOTHING if known is None else count(known)
-    loaded = size_or_none(weights.loaded_bytes if weights else None)
+    least = "" if weights is None or weights.complete else "≥ "
+    parameters = NOTHING if known is None else f"{least}{count(known)}"
+    loaded = f"{least}{size_or_none(weights.loaded_bytes if weights else None)}"
     token = size_or_none(kv.bytes_per_token if kv else None)
     cells = [
         Cell(parameters),

@@ -127,6 +127,7 @@ def _weights(w: WeightReport, found: WhatIf | None) -> dict[str, Any]:
         "by_role": _plain(w.by_role),
         "quantization": _quantization(w),
         "loaded_bytes": w.loaded_bytes,
+        "complete": w.complete,
         "half_precision_bytes": w.half_precision_bytes,
         "tied_embeddings": w.tied_embeddings,
         "notes": list(w.notes),

@@ -29,6 +29,7 @@ __all__ = [
     "scheme_phrase",
     "share",
     "verdict",
+    "weights_origin",
     "weights_phrase",
 ]
 
@@ -39,6 +40,14 @@ CONFIDENCE = {
     "inferred": "hfkv does not know this model type and read it like any other",
     "doubtful": "something does not add up",
     "unknown": "the cache cannot be sized from what was read",
+}
+
+_WEIGHTS_SOURCE = {
+    "safetensors-headers": "exact, from the safetensors headers",
+    "gguf-headers": "exact, from the GGUF headers",
+    "hub-api": "exact, from the Hub's own count",
+    "file-sizes": "from the sizes of the files",
+    "config": "estimated from the config",
 }
 
 _NO_WEIGHTS = "The size of the weights is not known."
@@ -118,7 +127,8 @@ def _name(a: Architecture) -> str:
 def _numbers(w: WeightReport | None) -> tuple[str, ...]:
     if w is None:
         return ()
-    parameters = things(w.parameters, "parameter") if w.parameters is not None else ""
+    least = "" if w.complete else "at least "
+    parameters = f"{least}{things(w.parameters, 'parameter')}" if w.parameters is not None else ""
     return parameters, format_phrase(w)
 
 
@@ -137,6 +147,12 @@ _METHODS = {
     "quark": "Quark",
     "spqr": "SpQR",
 }
+
+
+def weights_origin(source: str, *, whole: bool) -> str:
+    """Return where the figures of the weights come from; of a part it is said first."""
+    origin = _WEIGHTS_SOURCE.get(source, source)
+    return origin if whole else f"a part, for files are missing; {origin}"
 
 
 def format_phrase(w: WeightReport) -> str:
@@ -223,7 +239,8 @@ def _several(report: Report, kv: KVReport) -> tuple[Verdict, str]:
 
 
 def _unknown(weights: WeightReport | None) -> str:
-    known = f" The weights take {size(weights.bytes)}." if weights else ""
+    least = "" if weights is None or weights.complete else "at least "
+    known = f" The weights take {least}{size(weights.bytes)}." if weights else ""
     return f"The cache cannot be sized.{known}"
 
 
@@ -231,6 +248,8 @@ def _needs(report: Report, kv: KVReport) -> str:
     cache, weights = f"{size(kv.bytes)} of KV cache for {load_phrase(report, kv)}", report.resident
     if weights is None:
         return f"Needs {cache}, beside the weights, which are not known."
+    if not weights.complete:
+        return f"Needs {cache}, beside weights of which a part is missing."
     loaded = f"{size(weights.loaded_bytes)} of weights"
     if report.what_if is not None:
         loaded += f" in {dtype(report.what_if.name)} (an estimate)"

@@ -18,7 +18,7 @@ from hfkv.core.report import Report
 from hfkv.core.weights import QuantizationReport, WeightReport
 from hfkv.core.what_if import WhatIf
 from hfkv.render.evidence import confidence_phrase, figures
-from hfkv.render.phrases import gpu_phrase, plural, scheme_phrase, share
+from hfkv.render.phrases import gpu_phrase, plural, scheme_phrase, share, weights_origin
 from hfkv.render.sheet import Sheet, quiet, table
 from hfkv.render.units import NOTHING, clean, count, dtype, integer, percent, size
 
@@ -36,14 +36,6 @@ _LADDER_STYLE = {
 }
 
 _UNQUANTIZED = ("bfloat16", "float16", "float32")
-
-_WEIGHTS_SOURCE = {
-    "safetensors-headers": "exact, from the safetensors headers",
-    "gguf-headers": "exact, from the GGUF headers",
-    "hub-api": "exact, from the Hub's own count",
-    "file-sizes": "from the sizes of the files",
-    "config": "estimated from the config",
-}
 
 
 def findings_section(report: Report) -> Iterator[RenderableType]:
@@ -139,7 +131,7 @@ def _formats(report: Report) -> Iterator[tuple[str, str]]:
 def _weights_origin(weights: WeightReport) -> str:
     tensors = plural(weights.tensors, "tensor") if weights.tensors else ""
     return ", ".join(
-        part for part in (_WEIGHTS_SOURCE.get(weights.source, weights.source), tensors) if part
+        part for part in (weights_origin(weights.source, whole=weights.complete), tensors) if part
     )
 
 

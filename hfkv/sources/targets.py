@@ -11,7 +11,7 @@ from hfkv.core.files import check_name
 from hfkv.core.record import dataclass
 from hfkv.errors import MalformedError, UnreadableError, UsageError
 
-__all__ = ["HubTarget", "LocalTarget", "parse"]
+__all__ = ["HubTarget", "LocalTarget", "parse", "shown"]
 
 _HUB_HOSTS = {"huggingface.co", "www.huggingface.co", "hf.co"}
 _PART = r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?"
@@ -176,12 +176,16 @@ def _with_revision(target: HubTarget, revision: str | None) -> HubTarget:
 
 
 def _wrong(written: str) -> UsageError:
-    shown = _without_secrets(written) if "://" in written else written
     return UsageError(
-        f"{shown[:120]} is neither a path that exists nor a repository",
+        f"{shown(written)[:120]} is neither a path that exists nor a repository",
         hint=f"give {_FORMS}",
         code="target",
     )
+
+
+def shown(written: str) -> str:
+    """Return a target as it may be shown and kept: an address without what may be secret."""
+    return _without_secrets(written) if "://" in written else written
 
 
 def _without_secrets(address: str) -> str:

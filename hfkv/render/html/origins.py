@@ -6,17 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from hfkv.render.html.elements import Html, el, section, table
+from hfkv.render.phrases import weights_origin
 from hfkv.render.units import NOTHING, clean, count, dtype, integer, percent, size, things
 
 __all__ = ["sources_section", "warnings_section", "weights_section"]
-
-_WEIGHTS_SOURCE = {
-    "safetensors-headers": "exact, from the safetensors headers",
-    "gguf-headers": "exact, from the GGUF headers",
-    "hub-api": "exact, from the Hub's own count",
-    "file-sizes": "from the sizes of the files",
-    "config": "estimated from the config",
-}
 
 
 def weights_section(document: dict[str, Any], level: int) -> Html | None:
@@ -26,7 +19,7 @@ def weights_section(document: dict[str, Any], level: int) -> Html | None:
         return None
     loaded = weights["loaded_bytes"]
     note = f", of which {size(loaded)} are loaded" if loaded != weights["bytes"] else ""
-    source = _WEIGHTS_SOURCE.get(weights["source"], weights["source"])
+    source = weights_origin(weights["source"], whole=weights["complete"])
     parameters = weights["parameters"]
     counted = f"{things(parameters, 'parameter')}, " if parameters is not None else ""
     return section(
@@ -122,8 +115,8 @@ def sources_section(document: dict[str, Any], level: int) -> Html:
     words, kv, fits = document["page"]["words"], document["kv_cache"], document["fit"]
     origins: dict[str, Any] = {"architecture": words["confidence"]}
     if document["weights"] is not None:
-        source = document["weights"]["source"]
-        origins["weights"] = _WEIGHTS_SOURCE.get(source, source)
+        weights = document["weights"]
+        origins["weights"] = weights_origin(weights["source"], whole=weights["complete"])
     if kv is not None:
         origins["cache dtype"] = f"{dtype(kv['dtype'])} ({clean(kv['dtype_source'])})"
     if fits:
