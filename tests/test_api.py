@@ -177,6 +177,59 @@ def test_what_means_nothing_gets_the_same_sentence(
         assert caught.value.where == next(iter(options))
 
 
+NOT_THESE: list[tuple[dict[str, Any], str]] = [
+    ({"gpu": 3}, "gpu: text is expected, not int"),
+    ({"gpu": ["h100", None]}, "gpu: text is expected, not NoneType"),
+    ({"kv_dtype": 8}, "kv_dtype: text is expected, not int"),
+    ({"weights_dtype": 4}, "weights_dtype: text is expected, not int"),
+    ({"engine": 3}, "engine: text is expected, not int"),
+    ({"engine": "vllm", "engine_version": 0.9}, "engine_version: text is expected, not float"),
+    ({"revision": 3}, "revision: text is expected, not int"),
+    ({"token": b"secret"}, "token: text is expected, not bytes"),
+    ({"config": 5}, "config: text or a path is expected, not int"),
+    ({"offline": "yes"}, "offline: True or False is expected, not str"),
+    ({"context": []}, "context: '[]' is not a number of tokens such as 8192 or 32k, or max"),
+    ({"overhead": -1}, "overhead: '-1' is not a size such as 2gib (2^30) or 2gb (10^9)"),
+]
+
+
+@pytest.mark.parametrize(("options", "said"), NOT_THESE, ids=[str(one) for one, _ in NOT_THESE])
+def test_a_value_of_a_wrong_kind_is_told(options: dict[str, Any], said: str) -> None:
+    """A sentence that names the option, for what no command line can be given."""
+    with pytest.raises(hfkv.UsageError) as caught:
+        hfkv.inspect("./none", **options)
+    assert str(caught.value) == said
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "said"),
+    [
+        ("inspect", (3,), "target: text or a path is expected, not int"),
+        ("inspect", (b"org/name",), "target: text or a path is expected, not bytes"),
+        ("load", (None,), "target: text or a path is expected, not NoneType"),
+        ("compare", ([LLAMA, 5],), "target: text or a path is expected, not int"),
+        ("compare", (None,), "targets: a list is expected, not NoneType"),
+        ("load_many", (5,), "targets: a list is expected, not int"),
+        ("analyze", (LLAMA,), "analyze: a model's files are expected, not str"),
+        ("analyze", (hfkv.load(LLAMA), {}), "analyze: a workload is expected, not dict"),
+    ],
+)
+def test_what_is_no_target_is_told(name: str, args: tuple[Any, ...], said: str) -> None:
+    """A sentence, and not an attribute that something deep inside lacks."""
+    with pytest.raises(hfkv.UsageError) as caught:
+        next(iter(getattr(hfkv, name)(*args)))
+    assert str(caught.value) == said
+
+
+@pytest.mark.parametrize("one", [LLAMA, Path(LLAMA), [LLAMA], [Path(LLAMA)]], ids=repr)
+def test_targets_are_texts_and_paths(one: Any) -> None:
+    """Wherever a target is taken, and one alone is not read letter by letter."""
+    ((target, files),) = hfkv.load_many(one)
+    assert target == LLAMA
+    assert isinstance(files, hfkv.ModelFiles)
+    assert files == hfkv.load(Path(LLAMA))
+
+
 def test_what_cannot_be_read_is_an_error_of_its_kind(tmp_path: Path) -> None:
     """What the command exits with 3 and 4 for is UnreadableError and MalformedError."""
     with pytest.raises(hfkv.UnreadableError):

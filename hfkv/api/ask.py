@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from inspect import Parameter, Signature
-from os import PathLike, fspath
+from os import PathLike
 from typing import Any, TypedDict, TypeVar, Unpack, get_type_hints
 
 from hfkv.api.reports import Comparison, Report
@@ -13,6 +13,7 @@ from hfkv.api.request import NOT_SAID, read, read_all, workload_of
 from hfkv.core import report, written
 from hfkv.core.files import ModelFiles
 from hfkv.core.workload import Workload
+from hfkv.errors import UsageError
 
 __all__ = [
     "CompareOptions",
@@ -122,14 +123,15 @@ def inspect(target: Path, **options: Unpack[InspectOptions]) -> Report:
     what the command exits with 5 for.
     """
     from hfkv.sources import load  # noqa: PLC0415  the loaders of files
+    from hfkv.sources.targets import path_text  # noqa: PLC0415
 
     given = _given("inspect", _INSPECT, options)
     asked = workload_of(given)
     config = given["config"]
     files = load(
-        fspath(target),
+        target,
         revision=given["revision"],
-        config_path=None if config is None else fspath(config),
+        config_path=None if config is None else path_text(config, what="config"),
         deep=given["deep"],
         **_network(given),
     )
@@ -147,12 +149,11 @@ def compare(targets: Path | Sequence[Path], **options: Unpack[CompareOptions]) -
     from hfkv.sources import load  # noqa: PLC0415
     from hfkv.sources.several import load_several  # noqa: PLC0415
     from hfkv.sources.shared import Shared  # noqa: PLC0415
-    from hfkv.sources.targets import shown  # noqa: PLC0415
+    from hfkv.sources.targets import listed, path_text, shown  # noqa: PLC0415
 
     given = _given("compare", _COMPARE, options)
     asked = workload_of(given)
-    several = [targets] if isinstance(targets, (str, PathLike)) else targets  # one, not its letters
-    wanted = [fspath(target) for target in several]
+    wanted = [path_text(target) for target in listed(targets)]
     with Shared() as shared:
         outcomes = load_several(wanted, partial(load, shared=shared, **_network(given)))
     names = [shown(target) for target in wanted]
@@ -164,6 +165,18 @@ def analyze(files: ModelFiles, workload: Workload | None = None) -> Report:
 
     Raises HfkvError. `hfkv.workload(…)` makes the workload from the command line's names.
     """
+    if not isinstance(files, ModelFiles):
+        raise UsageError(
+            f"a model's files are expected, not {type(files).__name__}",
+            where="analyze",
+            hint="hfkv.load(target) reads them; hfkv.inspect(target) does both",
+        )
+    if workload is not None and not isinstance(workload, Workload):
+        raise UsageError(
+            f"a workload is expected, not {type(workload).__name__}",
+            where="analyze",
+            hint='hfkv.workload(context="32k") makes one',
+        )
     return Report.of(report.analyze(files, workload))
 
 

@@ -6,7 +6,7 @@ says. The command line reads with the same functions, so a wrong value gets the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -16,7 +16,7 @@ from hfkv.core.dtypes import cache_dtype
 from hfkv.core.workload import Deployment, GpuChoice, Workload, resolved
 from hfkv.errors import UsageError
 
-__all__ = ["NOT_SAID", "READERS", "hardware_of", "read_all", "workload_of"]
+__all__ = ["NOT_SAID", "READERS", "hardware_of", "read", "read_all", "workload_of"]
 
 READERS: dict[str, Callable[[str], object]] = {
     "context": written.context,
@@ -53,6 +53,27 @@ NOT_SAID: dict[str, Any] = {
     "gpu": (),
 }
 
+# What is neither read nor a number, by what it has to be.
+_PLAIN: dict[str, tuple[type, str]] = {
+    **dict.fromkeys(
+        (
+            "kv_dtype",
+            "weights_dtype",
+            "engine",
+            "engine_version",
+            "gpu",
+            "revision",
+            "token",
+            "sort",
+        ),
+        (str, "text"),
+    ),
+    **dict.fromkeys(
+        ("enable_prefix_caching", "disable_hybrid_kv_cache_manager", "deep", "offline"),
+        (bool, "True or False"),
+    ),
+}
+
 # What only vLLM has a flag for, by the flag's name.
 _VLLM = {
     "--block-size": "block_size",
@@ -73,22 +94,36 @@ def read_all(asked: Mapping[str, Any]) -> dict[str, Any]:
     given = dict(NOT_SAID)
     for name, value in asked.items():
         if value is not None:
-            reader = READERS.get(name)
-            given[name] = value if reader is None else read(name, value, reader)
-    gpu = given["gpu"]
-    given["gpu"] = (gpu,) if isinstance(gpu, str) else tuple(gpu)
+            given[name] = _taken(name, value)
     return given
+
+
+def _taken(name: str, value: object) -> Any:
+    if name in READERS:
+        return read(name, value, READERS[name])
+    if name == "gpu":
+        several = (value,) if isinstance(value, str) or not isinstance(value, Iterable) else value
+        return tuple(_plain(name, one) for one in several)
+    return _plain(name, value)
+
+
+def _plain(name: str, value: object) -> object:
+    """Return a value that is taken as it is; one of a wrong kind may be a token: it is not told."""
+    kind, said = _PLAIN.get(name, (object, ""))
+    if not isinstance(value, kind):
+        raise UsageError(f"{said} is expected, not {type(value).__name__}", where=name)
+    return value
 
 
 def read(name: str, value: object, reader: Callable[[str], object]) -> Any:
     """Return one value; a whole number where a size is expected is bytes."""
-    if isinstance(value, Sequence) and not isinstance(value, str):
+    if reader is written.lengths and isinstance(value, Sequence) and not isinstance(value, str):
         if not value:
             return None
         value = ",".join(str(one) for one in value)
     elif isinstance(value, float):
         value = f"{value:.12g}"
-    elif isinstance(value, int) and reader is written.size:
+    elif isinstance(value, int) and value >= 0 and reader is written.size:
         value = f"{value}b"
     try:
         return reader(str(value).strip())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from hfkv.core.files import ModelFiles
 from hfkv.sources.cache import Cache, Key, cache_root
 from hfkv.sources.environment import endpoint, is_offline
 from hfkv.sources.order import Order
-from hfkv.sources.targets import HubTarget, LocalTarget, parse
+from hfkv.sources.targets import HubTarget, LocalTarget, parse, path_text
 
 if TYPE_CHECKING:
     from hfkv.sources.shared import Shared
@@ -20,7 +21,7 @@ __all__ = ["load"]
 
 
 def load(
-    target: str,
+    target: str | PathLike[str],
     *,
     revision: str | None = None,
     token: str | None = None,
@@ -41,7 +42,7 @@ def load(
     HfkvError.
     """
     hub = endpoint()
-    wanted = parse(target, revision=revision, endpoint=hub)
+    wanted = parse(path_text(target), revision=revision, endpoint=hub)
     config = None
     if config_path is not None:
         from hfkv.sources.reading import read_object  # noqa: PLC0415  most bring no config

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from itertools import islice
+from os import PathLike
 from typing import TypeVar
 
 from hfkv.core.files import ModelFiles
@@ -12,6 +13,7 @@ from hfkv.errors import HfkvError
 from hfkv.sources import load
 from hfkv.sources.pool import Pool
 from hfkv.sources.shared import Shared
+from hfkv.sources.targets import listed
 
 __all__ = ["load_many", "load_several", "side_by_side"]
 
@@ -20,7 +22,7 @@ _T = TypeVar("_T")
 
 
 def load_many(
-    targets: Iterable[str],
+    targets: Iterable[str | PathLike[str]] | str | PathLike[str],
     *,
     token: str | None = None,
     offline: bool = False,
@@ -30,20 +32,20 @@ def load_many(
 ) -> Iterator[tuple[str, ModelFiles | HfkvError]]:
     """Yield each target with what was read of it, or the failure to, in the order of arrival.
 
-    Targets are taken as they are needed: there may be any number of them. All share one
+    Targets are taken as they are needed: there may be any number of them, or one. All share one
     pool of connections and the rate limits that are met; with `patient` these are waited
     out, else a model that would have to wait for long is a failure.
     """
 
-    def one(target: str) -> ModelFiles | HfkvError:
+    def one(target: str | PathLike[str]) -> ModelFiles | HfkvError:
         try:
             return load(target, token=token, offline=offline, timeout=timeout, shared=shared)
         except HfkvError as error:
             return error
 
     with Shared(patient=patient) as shared:
-        for _, target, outcome in side_by_side(targets, one, at_once=at_once):
-            yield target, outcome
+        for _, target, outcome in side_by_side(listed(targets), one, at_once=at_once):
+            yield str(target), outcome
 
 
 def load_several(

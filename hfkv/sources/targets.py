@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from hfkv.core.files import check_name
 from hfkv.core.record import dataclass
 from hfkv.errors import MalformedError, UnreadableError, UsageError
 
-__all__ = ["HubTarget", "LocalTarget", "parse", "shown"]
+__all__ = ["HubTarget", "LocalTarget", "listed", "parse", "path_text", "shown"]
 
 _HUB_HOSTS = {"huggingface.co", "www.huggingface.co", "hf.co"}
 _PART = r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?"
@@ -37,6 +39,33 @@ class LocalTarget:
     """An existing file or folder."""
 
     path: Path
+
+
+def path_text(path: object, *, what: str = "target") -> str:
+    """Return the text of a target or of a path, which may be a path object.
+
+    Raises UsageError for anything else.
+    """
+    text = os.fspath(path) if isinstance(path, os.PathLike) else path
+    if not isinstance(text, str):
+        raise UsageError(f"text or a path is expected, not {type(path).__name__}", where=what)
+    return text
+
+
+def listed(targets: object) -> Iterable[Any]:
+    """Return several targets; one alone is a list of itself, and not of its letters.
+
+    Raises UsageError for what is no list.
+    """
+    if isinstance(targets, str | bytes | os.PathLike):
+        return [targets]
+    if not isinstance(targets, Iterable):
+        raise UsageError(
+            f"a list is expected, not {type(targets).__name__}",
+            where="targets",
+            hint='such as ["org/one", "org/two"]',
+        )
+    return targets
 
 
 def parse(
