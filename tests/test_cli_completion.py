@@ -239,3 +239,13 @@ def test_fish(line: str, some: set[str], tmp_path: Path) -> None:
     code = f"hfkv completion fish | source; complete -C '{line}'"
     told = said(["fish", "--no-config", "-c", code], tmp_path)
     assert {row.split("\t")[0] for row in told.splitlines()} == some
+
+
+@needs("fish")
+def test_fish_is_told_all_that_a_command_does(tmp_path: Path) -> None:
+    """The commas of a description do not end it."""
+    told = said(
+        ["fish", "--no-config", "-c", "hfkv completion fish | source; complete -C 'hfkv inspe'"],
+        tmp_path,
+    )
+    assert told == "inspect\tSize one model: weights, KV cache, and whether it fits.\n"

@@ -47,13 +47,18 @@ def command(shell: str | None) -> int:
 
 
 def _for_both(script: str) -> str:
-    """Register click's function for hf-kv, the second name of the same program, as well."""
+    """Register click's function for hf-kv, the second name of the same program, as well.
+
+    In fish, what is offered is one word, a comma and the rest, whose own commas stay.
+    """
     first, second = NAMES
     lines = []
     for line in script.splitlines():
         word = line.lstrip().split(" ", 1)[0]
         names_both = word in {"#compdef", "compdef"}  # zsh
         lines.append(f"{line.rstrip(';')} {second}" if names_both else line)
+        if 'string split ","' in line:  # fish
+            lines[-1] = line.replace("string split", "string split --max 1")
         if word == "complete":  # bash, fish
             lines.append(re.sub(rf"\b{first}\b", second, line))
     return "\n".join(lines) + "\n"
