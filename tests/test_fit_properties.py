@@ -9,6 +9,7 @@ from asked import DEEPSEEK_V3, GEMMA_27B, GIB, LLAMA_8B, QWEN3_NEXT, asked, fitt
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hfkv.core.balance import UNLIMITED
 from hfkv.core.gpus import parse_gpu
 from hfkv.errors import UsageError
 
@@ -23,7 +24,9 @@ MODELS = st.sampled_from(
         "nvidia--NVIDIA-Nemotron-3-Nano-30B-A3B-BF16",
     )
 )
-ENGINES = st.sampled_from(("none", "vllm", "sglang", "trtllm", "llama.cpp", "ollama"))
+ENGINES = st.sampled_from(
+    ("none", "vllm", "sglang", "trtllm", "llama.cpp", "ollama", "transformers")
+)
 TOKENS = st.integers(1, 300_000)
 GPUS = st.sampled_from(("h100", "a100-80", "b200", "h200:8", "rtx4090:2", "mi300x:4"))
 some = settings(deadline=None, max_examples=60)
@@ -92,15 +95,16 @@ def test_the_parts_sum_to_the_totals(
 
 
 @some
-@given(MODELS, st.sampled_from(("none", "vllm")), GPUS, TOKENS)
+@given(MODELS, ENGINES, GPUS, TOKENS, st.integers(1, 300))
 def test_what_is_said_to_fit_is_the_last_that_does(
-    model: str, engine: str, gpu: str, tokens: int
+    model: str, engine: str, gpu: str, tokens: int, sequences: int
 ) -> None:
-    """One sequence or one token more than the answer finds no room."""
-    fit = fitted(model, gpu, engine, context=tokens)
-    most, longest, one = fit.max_sequences, fit.max_context, fit.kv_bytes_per_sequence_per_gpu
-    if engine == "none":
-        assert most * one <= fit.kv_pool_bytes_per_gpu < (most + 1) * one
+    """Asked again, with the working memory that goes with it: one more finds no room."""
+    fit = fitted(model, gpu, engine, context=tokens, sequences=sequences)
+    most, longest = fit.max_sequences, fit.max_context
+    if 0 < most < UNLIMITED:
+        assert fitted(model, gpu, engine, context=tokens, sequences=most).fits is True
+        assert fitted(model, gpu, engine, context=tokens, sequences=most + 1).fits is False
     if longest:
         assert fitted(model, gpu, engine, context=longest).max_sequences >= 1
     limit = max(tokens, asked(model, context=1).architecture.max_context or longest)

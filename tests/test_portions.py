@@ -8,13 +8,17 @@ from math import prod
 
 import pytest
 from asked import GEMMA_27B, GIB, LLAMA_8B, QWEN3_30B, fitted, stored
-from fit_cases import LLAMA
+from fit_cases import LLAMA, cache_of, llama_cache
 
 from hfkv.core.architecture import read_architecture
+from hfkv.core.engines.vllm_mxfp4 import mxfp4_kernel
 from hfkv.core.files import ModelFiles, Target, TensorGroup
+from hfkv.core.fit import fit
+from hfkv.core.gpus import parse_gpu
 from hfkv.core.portions import Portion, Shares, in_roles
 from hfkv.core.positions import position_elements
-from hfkv.core.weights import weigh
+from hfkv.core.weights import WeightReport, weigh
+from hfkv.core.workload import Deployment, Workload
 
 V2_LITE = "deepseek-ai--DeepSeek-V2-Lite"
 MIXTRAL = "mistralai--Mixtral-8x7B-v0.1"
@@ -153,11 +157,8 @@ def test_drafting_loads_the_next_token_layers_on_the_last_stage() -> None:
     assert Shares(both, two).on_fullest_rank(tp=2, pp=2) == 128 // 2 + 128 // 2 + 256 + 16
 
 
-def test_mxfp4_experts_are_padded_for_their_kernel() -> None:
-    """gpt-oss-20b: 2880 hidden become 3072, 2880 inner 2944 and 1440 a rank 1536 (Marlin).
-
-    9.46 GiB become 10.31; "Model loading took 13.72" instead of 12.82 (L138, L192).
-    """
+def gpt_oss() -> WeightReport:
+    """Return the experts of gpt-oss-20b: 24 layers of 32, 2880 wide both ways."""
     shapes = {
         "gate_up_proj_blocks": (32, 5760, 90, 16),
         "gate_up_proj_scales": (32, 5760, 90),
@@ -172,13 +173,84 @@ def test_mxfp4_experts_are_padded_for_their_kernel() -> None:
     config = {"num_hidden_layers": 24, "quantization_config": {"quant_method": "mxfp4"}}
     report = weigh(ModelFiles(target=Target(kind="file", id="x"), config=config, tensors=tensors))
     assert report is not None
+    return report
+
+
+# Everything else of gpt-oss-20b on one of `tp` ranks, from the published shapes: embeddings and
+# head, attention with its biases and sinks, routers, norms, expert biases, rotary positions.
+def others(tp: int) -> int:
+    """Return the bytes of what is not an expert matrix."""
+    attention = 2880 * (2 * 4096 + 2 * 512) // tp + (4096 + 2 * 512) // tp + 2880 + 64 // tp
+    layer = attention + 32 * 2880 + 32 + 2 * 2880 + 32 * (5760 // tp + 2880)
+    return 2 * (2 * 201_088 * 2880 // tp + 24 * layer + 2880 + 131_072 * 64)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "version", "tp", "printed", "close"),
+    [
+        ("a100-80", "0.19.0", 1, 13.72, 0.003),  # L138, Marlin
+        ("gb10", "0.13.0", 1, 13.7193, 0.003),  # L192, Marlin
+        ("h100:2", "0.19.0", 2, 7.01, 0.007),  # L039, Triton
+        ("h100:4", "0.19.0", 4, 3.63, 0.017),  # L069, Triton; 30 MiB are torch's steps of 2 MiB
+        ("h100", "0.27.0", 1, 13.03, 0.003),  # a later release, Triton: scales once
+    ],
+)
+def test_mxfp4_experts_are_laid_out_for_the_kernel_of_the_gpu(
+    gpu: str, version: str, tp: int, printed: float, close: float
+) -> None:
+    """What "Model loading took", in GiB a rank."""
+    report, arch = gpt_oss(), replace(LLAMA, layers=LLAMA.layers[:24], num_hidden_layers=24)
+    kernel = mxfp4_kernel(parse_gpu(gpu)[0], version)
+    experts = Shares(report.portions, arch).on_fullest_rank(tp=tp, pp=1, kernel=kernel)
+    assert float(experts + others(tp)) / GIB == pytest.approx(printed, rel=close)
+
+
+def test_mxfp4_experts_by_hand() -> None:
+    """Marlin pads 2880 to 3072 and 2944; Triton's matrices are whole tiles, its scales twice."""
+    report, arch = gpt_oss(), replace(LLAMA, layers=LLAMA.layers[:24], num_hidden_layers=24)
+    shares = Shares(report.portions, arch)
     stored_bytes = 24 * 32 * 3 * 2880 * 2880 * 17 // 32
-    assert report.loaded_bytes == stored_bytes == 10_152_345_600
-    arch = replace(LLAMA, layers=LLAMA.layers[:24], num_hidden_layers=24)
-    padded = Shares(report.portions, arch, kernel=(256, 128))
-    assert padded.on_fullest_rank(tp=1, pp=1) == 24 * 32 * 3 * 3072 * 2944 * 17 // 32
-    assert padded.on_fullest_rank(tp=2, pp=1) == 24 * 32 * 3 * 3072 * 1536 * 17 // 32
-    assert Shares(report.portions, arch).on_fullest_rank(tp=2, pp=1) == stored_bytes // 2
+    assert report.loaded_bytes == shares.mxfp4_bytes == stored_bytes == 10_152_345_600
+    assert shares.on_fullest_rank(tp=2, pp=1) == stored_bytes // 2
+
+    def laid_out(gpu: str, version: str, tp: int) -> Fraction:
+        kernel = mxfp4_kernel(parse_gpu(gpu)[0], version)
+        return shares.on_fullest_rank(tp=tp, pp=1, kernel=kernel)
+
+    assert laid_out("a100-80", "0.32", 1) == 24 * 32 * 3 * 3072 * 2944 * 17 // 32
+    assert laid_out("a100-80", "0.32", 2) == 24 * 32 * 3 * 3072 * 1536 * 17 // 32
+    assert laid_out("h100", "0.10.1", 2) == laid_out("a100-80", "0.32", 2)  # no triton_kernels yet
+    assert laid_out("mi300x", "0.26", 4) == 24 * 32 * 3 * 3072 * 768 * 17 // 32
+    assert laid_out("b200", "0.26", 2) == 24 * 32 * 3 * 3072 * 1536 * 17 // 32
+    assert laid_out("b200", "0.26", 4) == 24 * 32 * 3 * 3072 * 768 * 17 // 32
+    assert laid_out("b200", "0.32", 1) == 24 * 32 * 3 * 3072 * 2944 * 17 // 32
+    # 720 columns become 768: gate and up 1536 rows of 1472 bytes, down 2880 of 384
+    values = 1536 * 1472 + 2880 * 384
+    scales = 1536 * 90 + 3072 * 24  # 256 rows at a time
+    assert laid_out("h100", "0.32", 4) == 24 * 32 * (values + scales)
+    loaded = 1536 * 90 + 2880 * 24
+    assert laid_out("h100", "0.19", 4) == 24 * 32 * (values + scales + loaded)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "version", "note"),
+    [
+        ("h100", "0.32.0", "mxfp4 experts are counted as Triton lays them out"),
+        ("rtx5090", "0.19.0", "mxfp4 experts are counted as Marlin lays them out"),
+        ("rtx5090", "0.32.0", "mxfp4 experts are counted as Marlin lays them out, an estimate"),
+        ("b200", "0.32.0", "mxfp4 experts are counted as TRT-LLM lays them out, an estimate"),
+        ("24gib", None, "mxfp4 experts are counted as Marlin lays them out, an estimate"),
+    ],
+)
+def test_a_note_names_the_kernel(gpu: str, version: str | None, note: str) -> None:
+    """And says where the release or the card leaves another one possible."""
+    report, arch = gpt_oss(), replace(LLAMA, layers=LLAMA.layers[:24], num_hidden_layers=24)
+    (choice,) = parse_gpu(gpu)
+    work = Workload(
+        context=4096, engine="vllm", deployment=Deployment(gpus=(choice,), engine_version=version)
+    )
+    found = fit(arch, report, cache_of(4096), work, choice, measure=llama_cache)
+    assert [text for text in found.notes if "mxfp4" in text] == [note]
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ def _contexts(case: Case, balance: Balance, simple: int | None) -> tuple[Context
 def _row(case: Case, balance: Balance, tokens: int, simple: int | None) -> ContextRow:
     true, said = balance.most(tokens), None
     if simple:
-        said = max(0, balance.room) // max(1, -(-simple * tokens // case.tokens))
+        said = _promised(balance, tokens, max(1, -(-simple * tokens // case.tokens)))
     return ContextRow(
         tokens=tokens,
         max_sequences=true,
@@ -113,7 +113,14 @@ def simple_bytes(case: Case, kv: KVReport, balance: Balance) -> int | None:
 def simple_sequences(case: Case, kv: KVReport, balance: Balance) -> int | None:
     """Return how many sequences of the asked length the simple formula promises."""
     one = simple_bytes(case, kv, balance)
-    return max(0, balance.room) // one if one else None
+    return _promised(balance, case.tokens, one) if one else None
+
+
+def _promised(balance: Balance, tokens: int, one: int) -> int:
+    """Return how many sequences of `one` bytes find room: nothing shared, nothing moved."""
+    rank = replace(balance.rank, held_back=0)
+    plain = replace(balance, rank=rank, prefix=0, moves=0, beams=1)
+    return plain.most(tokens, lambda _tokens: one)
 
 
 def _preemption(case: Case, balance: Balance) -> dict[str, int]:

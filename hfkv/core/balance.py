@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from functools import cache
 
 from hfkv.core.architecture import Architecture
 from hfkv.core.budget import (
+    EngineStep,
     OverheadPart,
     default_share,
     engine_step,
@@ -16,6 +18,7 @@ from hfkv.core.budget import (
     utilization,
 )
 from hfkv.core.engines.engine import Rank
+from hfkv.core.engines.mxfp4 import UNPADDED, Mxfp4Kernel
 from hfkv.core.engines.registry import engine_named
 from hfkv.core.parallel import parallel_sizes, weights_per_rank
 from hfkv.core.portions import Shares
@@ -59,6 +62,8 @@ class Balance:
     makes of the room. `prefix` tokens are the same in all sequences, and up to `moves`
     bytes of the cache may be in host memory, but not those of the last sequence where the
     engine `pages`. With `beams` the rank answers for a request of so many sequences.
+    `shift(tokens, sequences)` is what the working memory for those adds to the room,
+    and `kernel` how mxfp4 experts are laid out.
     """
 
     tp: int
@@ -78,6 +83,8 @@ class Balance:
     most_room: int
     overhead_low: int
     overhead_high: int
+    shift: Callable[[int, int], int]
+    kernel: Mxfp4Kernel = UNPADDED
     beams: int = 1
 
     @property
@@ -105,17 +112,35 @@ class Balance:
         """Tell whether so many sequences of so many tokens find room."""
         one, requests = self.rank.reserved(tokens), -(-sequences // self.beams)
         total = requests * one - (requests - 1) * self._shared(tokens)
-        return total - self._movable(total, one) <= self.room - self.rank.held_back
+        return total - self._movable(total, one) <= self._space(tokens, sequences)
 
     def most(self, tokens: int, sizes: Callable[[int], int] | None = None) -> int:
-        """Return how many sequences of so many tokens find room, by another size if given."""
+        """Return how many sequences of so many tokens find room, by another size if given.
+
+        They do so beside the working memory that as many of them need.
+        """
         one = (sizes or self.rank.reserved)(tokens)
-        space = self.room - self.rank.held_back
+        high = self._beside(1, tokens, one)
+        low = self._beside(high, tokens, one)
+        if low >= high:
+            return high
+        while high - low > 1:  # `low` find room, `high` do not
+            middle = (low + high) // 2
+            enough = self._beside(middle, tokens, one) >= middle
+            low, high = (middle, high) if enough else (low, middle)
+        return low // self.beams * self.beams
+
+    def _beside(self, sequences: int, tokens: int, one: int) -> int:
+        """Return how many find room beside the working memory of `sequences`."""
+        space = self._space(tokens, sequences)
         if one - self._movable(one, one) > space:
             return 0
         shared = min(one, self._shared(tokens))
         alone = one - shared
         return (space + self.moves - shared) // alone * self.beams if alone else UNLIMITED
+
+    def _space(self, tokens: int, sequences: int) -> int:
+        return self.room + self.shift(tokens, sequences) - self.rank.held_back
 
     def _shared(self, tokens: int) -> int:
         return self.rank.shared(self.prefix, tokens) if self.prefix else 0
@@ -143,8 +168,14 @@ def balance_of(case: Case, rank: Rank | None = None) -> Balance:
     workload, weights = case.workload, case.weights
     tp, pp = _sizes(case)
     share = _share(case, tp, pp)
-    parts = _overhead(case, budget=math.floor(case.choice.memory_bytes * share), ranks=tp)
-    loaded = weights and weights_per_rank(case.architecture, weights, case.shares, tp=tp, pp=pp)
+    spent = _overhead(case, budget=math.floor(case.choice.memory_bytes * share), ranks=tp)
+    parts = spent(case.tokens, case.sequences)
+    kernel = engine_named(workload.engine).mxfp4_kernel(
+        case.choice, workload.deployment.engine_version
+    )
+    loaded = weights and weights_per_rank(
+        case.architecture, weights, case.shares, tp=tp, pp=pp, kernel=kernel
+    )
     rank = rank or case.ranks(_placed(case, tp, pp))
 
     def left(overhead: int, *, more: int = 0) -> int:
@@ -158,6 +189,11 @@ def balance_of(case: Case, rank: Rank | None = None) -> Balance:
 
     low, likely = sum(part.low for part in parts), sum(part.bytes for part in parts)
     high = sum(part.high for part in parts)
+
+    def shift(tokens: int, sequences: int) -> int:
+        changed = spent(tokens, sequences)
+        return 0 if changed is parts else left(sum(p.bytes for p in changed)) - left(likely)
+
     return Balance(
         tp=tp,
         pp=pp,
@@ -176,6 +212,8 @@ def balance_of(case: Case, rank: Rank | None = None) -> Balance:
         most_room=left(low, more=_unseen(case.choice)),
         overhead_low=low,
         overhead_high=high,
+        shift=shift,
+        kernel=kernel,
         beams=workload.beams,
     )
 
@@ -226,22 +264,37 @@ def largest_context(balance: Balance, *, sequences: int, limit: int) -> int:
     return low
 
 
-def _overhead(case: Case, *, budget: int, ranks: int) -> tuple[OverheadPart, ...]:
+def _overhead(
+    case: Case, *, budget: int, ranks: int
+) -> Callable[[int, int], tuple[OverheadPart, ...]]:
+    """Return what is spent on neither weights nor cache, by tokens and sequences."""
     deployment, engine = case.workload.deployment, case.workload.engine
     stated = deployment.overhead_bytes
-    if stated is None:
+    if stated is not None and stated < 0:
+        raise UsageError(
+            f"--overhead {stated} is negative", hint="give a size such as 2gib", code="overhead"
+        )
+
+    @cache
+    def estimated(step: EngineStep, tokens: int) -> tuple[OverheadPart, ...]:
         return estimate_overhead(
             case.architecture,
-            engine_step(deployment, engine, case.choice, case.sequences, tokens=case.tokens),
+            step,
             case.choice,
             engine=engine,
             version=deployment.engine_version,
             budget=budget,
             ranks=ranks,
-            tokens=case.tokens,
+            tokens=tokens,
         )
-    if stated < 0:
-        raise UsageError(
-            f"--overhead {stated} is negative", hint="give a size such as 2gib", code="overhead"
-        )
-    return (OverheadPart(name="stated", bytes=stated),)
+
+    masked = engine_named(engine).splits_layers  # llama.cpp's mask grows with the context
+
+    def spent(tokens: int, sequences: int) -> tuple[OverheadPart, ...]:
+        step = engine_step(deployment, engine, case.choice, sequences, tokens=tokens)
+        return estimated(step, tokens if masked else 0)
+
+    if stated is None:
+        return spent
+    known = (OverheadPart(name="stated", bytes=stated),)
+    return lambda _tokens, _sequences: known

@@ -12,6 +12,7 @@ from hfkv.core.balance import Balance, Case, Ranks, balance_of
 from hfkv.core.budget import EngineStep, OverheadPart, engine_step
 from hfkv.core.counts import counted
 from hfkv.core.engines.engine import Rank, ranks_of
+from hfkv.core.engines.mxfp4 import UNPADDED
 from hfkv.core.engines.ollama import context_for
 from hfkv.core.engines.registry import engine_named
 from hfkv.core.kv import KVReport
@@ -243,12 +244,7 @@ def shares_of(
         portions = tuple(p for p in portions if p.role != "embedding")
     if not portions:
         return None
-    return Shares(
-        portions,
-        architecture,
-        padding=engine.vocabulary_padding,
-        kernel=engine.mxfp4_kernel,
-    )
+    return Shares(portions, architecture, padding=engine.vocabulary_padding)
 
 
 def _held(report: WeightReport, engine: str) -> int:
@@ -285,13 +281,20 @@ def _verdict(balance: Balance) -> str:
     return "fits" if balance.headroom_in(balance.least_room) >= 0 else "fits tightly"
 
 
+def _weight_notes(shares: Shares | None, balance: Balance) -> Iterator[str]:
+    if balance.weights is None:
+        yield "the weights are not known: the pool is what is left before them"
+    if balance.tp * balance.pp > 1 and balance.weights and shares is None:
+        yield "weights are taken to be split evenly over the GPUs"
+    if balance.kernel is not UNPADDED and shares and shares.mxfp4_bytes:
+        guess = "" if balance.kernel.certain else ", an estimate"
+        yield f"mxfp4 experts are counted as {balance.kernel.name} lays them out{guess}"
+
+
 def _notes(case: Case, balance: Balance) -> Iterator[str]:
     """Say which figures are weaker than they look, and what the engine would do by itself."""
     choice, engine = case.choice, case.workload.engine
-    if balance.weights is None:
-        yield "the weights are not known: the pool is what is left before them"
-    if balance.tp * balance.pp > 1 and balance.weights and case.shares is None:
-        yield "weights are taken to be split evenly over the GPUs"
+    yield from _weight_notes(case.shares, balance)
     if choice.memory_source not in ("framework total", "as given"):
         yield f"memory is the {choice.memory_source}: the framework's own total was not seen"
     if balance.per_sequence == 0:

@@ -6,6 +6,7 @@ import math
 
 from hfkv.core.architecture import Architecture
 from hfkv.core.counts import counted
+from hfkv.core.engines.mxfp4 import UNPADDED, Mxfp4Kernel
 from hfkv.core.portions import Shares
 from hfkv.core.stores import Grows, Role
 from hfkv.core.workload import Deployment, GpuChoice
@@ -87,16 +88,25 @@ def _stages(valid: tuple[int, ...], layers: int, choice: GpuChoice) -> str:
 
 
 def weights_per_rank(
-    architecture: Architecture, weights: int, shares: Shares | None = None, *, tp: int, pp: int
+    architecture: Architecture,
+    weights: int,
+    shares: Shares | None = None,
+    *,
+    tp: int,
+    pp: int,
+    kernel: Mxfp4Kernel = UNPADDED,
 ) -> int:
     """Return the bytes of weights on the fullest rank, rounded up.
 
     `shares` say what is where, whatever they sum to: a cast or an offload shrinks all alike.
+    `kernel` is how mxfp4 experts are laid out.
     Without any it is an estimate: whole layers are dealt to stages, and a stage is split
     evenly by tensor parallelism.
     """
     if shares is not None and shares.bytes:
-        return math.ceil(shares.on_fullest_rank(tp=tp, pp=pp) * weights / shares.bytes)
+        return math.ceil(
+            shares.on_fullest_rank(tp=tp, pp=pp, kernel=kernel) * weights / shares.bytes
+        )
     layers = _layers(architecture)
     stage = -(-layers // pp)
     return -(-weights * stage // (layers * tp))

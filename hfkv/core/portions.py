@@ -18,9 +18,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from fractions import Fraction
-from math import ceil
 
 from hfkv.core.architecture import Architecture
+from hfkv.core.engines.mxfp4 import UNPADDED, ExpertMatrix, Mxfp4Kernel
 from hfkv.core.engines.stages import pipeline_stages
 from hfkv.core.files import TensorGroup
 from hfkv.core.pieces import Piece
@@ -46,7 +46,7 @@ _COPIED = re.compile(
     |patch_embed\w*(?:\.proj)?|class_embedding|per_layer_input_gate|per_layer_projection
     )$"""
 )
-_MXFP4 = re.compile(r"(?:^|\.)experts\.(gate_up|down)_proj_(?:blocks|scales)$")
+_MXFP4 = re.compile(r"(?:^|\.)experts\.(gate_up|down)_proj_(blocks|scales)$")
 _MXFP4_GROUP = 32
 _SHARED = re.compile(r"(?:^|[._])shared_(?:expert|mlp)")
 _ROWS = re.compile(r"(?:^|\.)(?:o_proj|out_proj|down_proj|dense_4h_to_h|dense|c_proj|fc2|wo|w2)$")
@@ -62,9 +62,8 @@ class Portion:
     `layers` are the decoder layers they belong to, in equal parts; outside of layers
     `stage` is first, last, ends (both: a tied embedding) or all. `rows` are those of a
     vocabulary table, 0 for anything else. `routed` experts are those of which a token uses a
-    few: not shared ones, and not their router. `widths` are the hidden and the inner width of
-    mxfp4 experts. The role is one of the contract's or
-    POSITIONS.
+    few: not shared ones, and not their router. `matrix` is which of mxfp4 experts' it is.
+    The role is one of the contract's or POSITIONS.
     """
 
     role: str
@@ -74,7 +73,7 @@ class Portion:
     layers: tuple[int, ...] = ()
     rows: int = 0
     routed: bool = False
-    widths: tuple[int, int] | None = None
+    matrix: ExpertMatrix | None = None
 
 
 def portions_of(pieces: Iterable[Piece], *, tied: bool) -> tuple[Portion, ...]:
@@ -99,7 +98,7 @@ def _kind(piece: Piece, *, tied: bool) -> Portion:
             cut=cut,
             layers=group.layers[:own],
             routed=routed,
-            widths=_widths(group),
+            matrix=_matrix(group),
         )
     stages = {"embedding": "ends" if tied else "first"}
     stages |= dict.fromkeys(("lm_head", "norm", "mtp"), "last")
@@ -109,13 +108,15 @@ def _kind(piece: Piece, *, tied: bool) -> Portion:
     return Portion(role=role, bytes=0, cut=cut, stage=stages.get(role, "all"), rows=rows)
 
 
-def _widths(group: TensorGroup) -> tuple[int, int] | None:
-    """Return the widths of gpt-oss's experts: [experts, rows, columns / 32 (, 16 bytes)]."""
+def _matrix(group: TensorGroup) -> ExpertMatrix | None:
+    """Return which matrix of gpt-oss's: [experts, rows, columns / 32 (, 16 bytes)]."""
     found = _MXFP4.search(group.name)
     if found is None or len(group.shape) < 3:
         return None
+    down, scales = found[1] == "down", found[2] == "scales"
     rows, columns = group.shape[1], group.shape[2] * _MXFP4_GROUP
-    return (columns, rows // 2) if found[1] == "gate_up" else (rows, columns)
+    hidden, inner = (rows, columns) if down else (columns, rows // 2)
+    return ExpertMatrix(hidden=hidden, inner=inner, down=down, scales=scales)
 
 
 def _cut(role: str, module: str, suffix: str) -> str:
@@ -148,9 +149,9 @@ def in_roles(portions: Iterable[Portion], sizes: dict[str, int]) -> tuple[Portio
 class Shares:
     """What of a model's portions the fullest rank of a plan holds; each plan is worked out once.
 
-    Rows of vocabulary tables are rounded up to a multiple of `padding`, and the hidden width
-    of mxfp4 experts and a rank's inner one to those of the engine's `kernel`. Towers, and what
-    belongs neither to a layer nor to an end of the model, are built on every stage.
+    Rows of vocabulary tables are rounded up to a multiple of `padding`, and mxfp4 experts are
+    laid out for the kernel that the engine takes on a GPU. Towers, and what belongs neither
+    to a layer nor to an end of the model, are built on every stage.
     Source of the stages: vLLM 0.19, models/llama.py (embeddings with the first layers, and
     with the last too where they are tied; head and last norm with the last).
     """
@@ -161,23 +162,23 @@ class Shares:
         architecture: Architecture,
         *,
         padding: int = 1,
-        kernel: tuple[int, int] = (1, 1),
     ) -> None:
         """Take the portions of one model; the architecture says its heads and layers."""
         self._portions = tuple(portions)
         self._architecture = architecture
         self._padding = padding
-        self._kernel = kernel
-        self._plans: dict[tuple[int, int], Fraction] = {}
+        self._plans: dict[tuple[int, int, Mxfp4Kernel], Fraction] = {}
         self.bytes = sum(portion.bytes for portion in self._portions)
+        self.mxfp4_bytes = sum(p.bytes for p in self._portions if p.matrix)
 
-    def on_fullest_rank(self, *, tp: int, pp: int) -> Fraction:
+    def on_fullest_rank(self, *, tp: int, pp: int, kernel: Mxfp4Kernel = UNPADDED) -> Fraction:
         """Return the bytes on the fullest rank of the fullest stage."""
-        if (tp, pp) not in self._plans:
-            self._plans[tp, pp] = self._fullest(tp, pp)
-        return self._plans[tp, pp]
+        plan = (tp, pp, kernel)
+        if plan not in self._plans:
+            self._plans[plan] = self._fullest(*plan)
+        return self._plans[plan]
 
-    def _fullest(self, tp: int, pp: int) -> Fraction:
+    def _fullest(self, tp: int, pp: int, kernel: Mxfp4Kernel) -> Fraction:
         layers = self._architecture.num_hidden_layers or len(self._architecture.layers)
         ends = [stage.stop for stage in pipeline_stages(layers, pp)]
         heads = _heads(self._architecture) if tp > 1 else []
@@ -186,18 +187,17 @@ class Shares:
             size = portion.bytes * _share(portion, heads, tp)
             if portion.rows:
                 size *= _up(portion.rows, self._padding)
-            if portion.widths:
-                hidden, inner = portion.widths
-                size *= _up(hidden, self._kernel[0]) * _up(Fraction(inner, tp), self._kernel[1])
+            if portion.matrix:
+                size *= kernel.growth(portion.matrix, tp)
             for i, part in enumerate(_placed(portion, ends)):
                 if part:
                     sums[i] += size * part
         return max(sums)
 
 
-def _up(size: int | Fraction, multiple: int) -> Fraction:
+def _up(size: int, multiple: int) -> Fraction:
     """Return by how much a size grows when it is rounded up to a multiple."""
-    return Fraction(ceil(size / Fraction(multiple)) * multiple) / size
+    return Fraction(-(-size // multiple) * multiple, size)
 
 
 def _placed(portion: Portion, ends: list[int]) -> Iterator[Fraction]:

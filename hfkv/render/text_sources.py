@@ -255,8 +255,11 @@ def _pool(fit: FitReport) -> Iterator[RenderableType]:
     if not fit.overhead_parts:
         grid.add_row("− overhead", _bytes(fit.overhead_bytes_per_gpu), quiet("as given"))
     grid.add_row("= left for the cache", _bytes(fit.kv_pool_bytes_per_gpu), "")
-    each = _bytes(fit.kv_bytes_per_sequence_per_gpu)
-    grid.add_row("÷ one sequence", each, quiet(f"= {plural(fit.max_sequences, 'sequence')}"))
+    each = fit.kv_bytes_per_sequence_per_gpu
+    most = plural(fit.max_sequences, "sequence")
+    even = not each or fit.kv_pool_bytes_per_gpu // each == fit.max_sequences
+    room = f"= {most}" if even else f"room for {most}, with all that their number changes"
+    grid.add_row("÷ one sequence", _bytes(each), quiet(room))
     yield grid
 
 

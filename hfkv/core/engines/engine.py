@@ -11,9 +11,10 @@ from typing import Protocol
 
 from hfkv.core.architecture import Architecture
 from hfkv.core.dtypes import DType
+from hfkv.core.engines.mxfp4 import UNPADDED, Mxfp4Kernel
 from hfkv.core.record import dataclass
 from hfkv.core.stores import Fixed, Layer, Store
-from hfkv.core.workload import Deployment, Workload
+from hfkv.core.workload import Deployment, GpuChoice, Workload
 
 __all__ = [
     "Engine",
@@ -119,6 +120,11 @@ def ranks_of(deployment: Deployment) -> tuple[int, int]:
     return max(1, deployment.tensor_parallel_size or count // pp), pp
 
 
+def as_stored(_gpu: GpuChoice, _version: str | None) -> Mxfp4Kernel:
+    """Return the layout of the checkpoint itself."""
+    return UNPADDED
+
+
 def _settings(deployment: Deployment) -> Hashable:
     return (*ranks_of(deployment), deployment.max_num_batched_tokens)
 
@@ -143,8 +149,8 @@ class Engine:
     sequences may be put off when the pool is full. `weight_formats` are what its users
     quantize weights to, the milder first. `default_context` is the length it serves where
     that is not the model's maximum, `vocabulary_padding` what the rows of embedding and head
-    are rounded up to a multiple of, and `mxfp4_kernel` the hidden and inner width of mxfp4
-    experts. `loads_positions` says that it builds whole
+    are rounded up to a multiple of, and `mxfp4_kernel(gpu, version)` how mxfp4 experts are
+    laid out there. `loads_positions` says that it builds whole
     tables of rotary positions beside the weights, and counts them as loaded.
     """
 
@@ -166,5 +172,5 @@ class Engine:
     weight_formats: tuple[str, ...] = ("fp8", "int4")
     default_context: Callable[[Architecture, Deployment], int | None] | None = None
     vocabulary_padding: int = 1
-    mxfp4_kernel: tuple[int, int] = (1, 1)
+    mxfp4_kernel: Callable[[GpuChoice, str | None], Mxfp4Kernel] = as_stored
     loads_positions: bool = False

@@ -29,6 +29,7 @@ from hfkv.core.engines.vllm_admission import (
     specs,
 )
 from hfkv.core.engines.vllm_groups import Group
+from hfkv.core.engines.vllm_mxfp4 import mxfp4_kernel
 from hfkv.core.engines.vllm_options import VllmOptions, options_for, parse_version
 from hfkv.core.engines.vllm_specs import FULL_KINDS, Demand, Spec
 from hfkv.core.engines.vllm_stores import CACHE_DTYPES, adapt, pack
@@ -146,8 +147,6 @@ VLLM = Engine(
     preempts=True,
     default_context=_default_context,
     loads_positions=True,
-    # Marlin's; Triton on Hopper and FlashInfer on Blackwell pad by up to 4 % otherwise.
-    # Source: model_executor/layers/quantization/mxfp4.py, `create_weights`.
-    mxfp4_kernel=(256, 128),
+    mxfp4_kernel=mxfp4_kernel,
     vocabulary_padding=64,  # vllm/model_executor/layers/vocab_parallel_embedding.py
 )

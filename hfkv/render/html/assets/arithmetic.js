@@ -117,8 +117,24 @@ function marginal(model, tokens, format) {
   return top / bottom;
 }
 
-function longest(held, room, limit) {
-  const fits = (tokens) => held(tokens).bytes <= room;
+// How many of `each` bytes find room beside the working memory that as many of them need.
+function mostOf(each, spaceFor) {
+  const beside = (sequences) => {
+    const space = spaceFor(sequences);
+    return space < each ? 0n : each ? space / each : UNLIMITED;
+  };
+  let high = beside(1n);
+  let low = beside(high);
+  if (low >= high) return high;
+  while (high - low > 1n) { // `low` find room, `high` do not
+    const middle = (low + high) / 2n;
+    [low, high] = beside(middle) >= middle ? [middle, high] : [low, middle];
+  }
+  return low;
+}
+
+function longest(held, spaceFor, limit) {
+  const fits = (tokens) => held(tokens).bytes <= spaceFor(tokens);
   if (fits(limit)) return limit;
   let [low, high] = [0n, limit]; // `low` has room or is nothing, `high` has none
   while (high - low > 1n) {
@@ -154,7 +170,8 @@ function fitOf(model, asked, format, gpu) {
   const held = (tokens) => (reserved ? {...kept(tokens), bytes: reserved(tokens)} : kept(tokens));
   const heldBack = pooled?.held_back ?? 0n;
   const share = shareOf(model, asked, gpu, gpu.count);
-  const overhead = overheadOf(model, gpu, split, floored(gpu.memory * share[0], share[1]), asked);
+  const spent = (work) => overheadOf(model, gpu, split, floored(gpu.memory * share[0], share[1]), work);
+  const overhead = spent(asked);
   const weights = split.weights;
   const left = (spent, more = 0n) => roomOf(model, gpu.memory + more, share, spent + (weights ?? 0n));
   const room = left(overhead.bytes);
@@ -165,7 +182,8 @@ function fitOf(model, asked, format, gpu) {
     : asked.sequences * each;
   const pool = most(0n, room);
   const space = room - heldBack;
-  const sequences = space < each ? 0n : each ? space / each : UNLIMITED;
+  const roomFor = (tokens, sequences) => left(spent({...asked, tokens, sequences}).bytes);
+  const sequences = mostOf(each, (count) => roomFor(asked.tokens, count) - heldBack);
   const limit = model.max_context === null ? LONGEST : most(model.max_context, asked.tokens);
   return {
     gpu, split, share, weights, overhead, each, needed, pool, sequences, held,
@@ -175,9 +193,9 @@ function fitOf(model, asked, format, gpu) {
       : weights === null ? "unknown"
         : left(overhead.high) - heldBack >= needed ? "fits" : "fits tightly",
     short: most(0n, needed - space),
-    longest: longest(held, space, limit),
+    longest: longest(held, (tokens) => roomFor(tokens, 1n) - heldBack, limit),
     tokens: each ? pool * asked.tokens / each : sequences * asked.tokens,
-    simple: simpleSequences(model, asked, format, split, pool),
+    simple: simpleSequences(model, asked, format, split, (count) => roomFor(asked.tokens, count)),
   };
 }
 
@@ -193,7 +211,7 @@ function simpleBytes(model, format, longest, positions) {
   return values % block ? null : values / block * bytes * positions;
 }
 
-function simpleSequences(model, asked, format, split, pool) {
+function simpleSequences(model, asked, format, split, roomFor) {
   const one = simpleBytes(model, format, asked.tokens, asked.tokens);
   if (!one) return null;
   const {layers} = model.simple;
@@ -201,7 +219,7 @@ function simpleSequences(model, asked, format, split, pool) {
   const stage = (layers + split.pp - 1n) / split.pp;
   const [part, whole] = [one * most(1n, heads / split.tp) * stage, heads * layers];
   const rank = (part + whole - 1n) / whole;
-  return rank ? pool / rank : null;
+  return rank ? mostOf(rank, roomFor) : null;
 }
 
 // Everything the page says of one model under one setting.
