@@ -199,6 +199,19 @@ def test_what_the_controls_do_not_know_leaves_them_out() -> None:
     assert [bar["role"] for bar in bars] == ["img", "img"]
 
 
+def test_weights_in_another_format_are_shown_as_they_are_counted() -> None:
+    """What does not fit is the estimate, and not the 141 GB of the files."""
+    files = loads((MODELS / "meta-llama--Llama-3.1-70B.hfkv.json").read_bytes(), where="70B")
+    work = Workload(weights_dtype="int4", deployment=Deployment(gpus=parse_gpu("t4:2")))
+    report = analyze(files, work)
+    assert report.what_if is not None
+    text = read(page_of(report)).text
+    for said in ("weights in int4, an estimate", "37.0 GiB", f"{report.what_if.bytes:,}"):
+        assert said in text
+    (best,) = [plan for plan in report.fit[0].plans if plan.recommended]
+    assert f"★ {size(best.short_by_bytes)} short" in text
+
+
 @pytest.mark.parametrize("name", REPORTS)
 def test_a_report_of_any_shape_has_a_page(name: str) -> None:
     """Models without weights, without a cache, or that nobody can size are told as they are."""

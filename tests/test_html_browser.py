@@ -14,6 +14,7 @@ from browser.driver import Page, chromium
 from browser.settings import Setting, answers, drawn
 from hand_made import REPORTS
 
+from hfkv.api.reports import Report as Answer
 from hfkv.core.engines.registry import ENGINES
 from hfkv.core.files import ModelFiles, Target
 from hfkv.core.gpus import parse_gpu
@@ -290,6 +291,21 @@ def test_the_sliders_answer_to_the_keyboard(page: Page, tmp_path: Path) -> None:
     assert page.run("return document.getElementById('context').value") == "5120"
     assert slider.get_attribute("aria-valuetext") == "5,120 tokens"
     assert page.shown()["kv.bytes"] == [("640 MiB", "671,088,640 B")]
+
+
+@pytest.mark.parametrize("engine", ["none", "vllm", "trtllm"])
+@pytest.mark.parametrize("gpus", ["a100-80", "t4", "rtx4090:2"])
+def test_the_line_above_the_bar_is_that_of_the_text(
+    page: Page, tmp_path: Path, engine: str, gpus: str
+) -> None:
+    """The engine by its title and an equation that is true, whatever the share is one of."""
+    work = work_on(gpus, context=1, engine=engine)
+    page.open(written(tmp_path, LLAMA, work=work))
+    printed = " ".join(str(Answer.of(analyze(files_of(LLAMA), work))).split())
+    assert page.text("[data-region=memory] p") in printed
+    assert "1 token × 1 sequence" in page.verdict()
+    page.put("sequences", 2)  # recalculated, not as it was written
+    assert "1 token × 2 sequences" in page.verdict()
 
 
 def test_several_gpus_stand_side_by_side_until_one_is_chosen(page: Page, tmp_path: Path) -> None:

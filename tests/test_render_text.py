@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import pytest
+from asked import LLAMA_8B, asked
 from hand_made import REPORTS
 from hypothesis import given
 from hypothesis import strategies as st
@@ -130,3 +131,21 @@ def test_an_encoder_keeps_nothing_and_that_is_no_failure() -> None:
 def test_a_hostile_name_is_shown_not_obeyed() -> None:
     """Escapes and line breaks of a repository are written out."""
     assert lines("alien")[0] == "evil/\\x1b[2Jmodel  main d04e592bb4f6"
+
+
+@pytest.mark.parametrize(
+    ("gpu", "said"),
+    [
+        # weights 14.96 and overhead 1.23 GiB leave 62.96 of 79.15 GiB; 0.9 of them are 56.66
+        ("a100-80", "79.1 GiB, weights + overhead + 0.9 × the rest = 72.8 GiB for TensorRT-LLM"),
+        ("t4", "Tesla T4: 14.6 GiB for TensorRT-LLM"),  # nothing is left to take a share of
+    ],
+)
+def test_a_share_of_the_rest_is_no_share_of_the_total(gpu: str, said: str) -> None:
+    """79.1 GiB × 0.9 are not the 72.8 GiB that TensorRT-LLM may take: no such equation stands."""
+    report = asked(LLAMA_8B, gpu, "trtllm", context=65_536)
+    shown = inspect_text(report, Style(width=140), explain=True)
+    assert said in shown
+    assert "weights + overhead + 0.9 × the rest" in shown.split("used for")[1]  # --explain
+    assert "memory × 0.9" not in shown
+    assert "GiB × 0.9" not in shown

@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # the command line says `3 models` before it needs to know wh
 __all__ = [
     "CONFIDENCE",
     "Verdict",
+    "budget_phrase",
     "format_phrase",
     "gpu_phrase",
     "load_phrase",
@@ -28,6 +29,7 @@ __all__ = [
     "plural",
     "scheme_phrase",
     "share",
+    "share_phrase",
     "verdict",
     "weights_origin",
     "weights_phrase",
@@ -95,6 +97,24 @@ def share(fit: FitReport) -> str:
     """Return the utilization as `0.9`."""
     numerator, denominator = fit.utilization
     return f"{numerator / denominator:.4g}"
+
+
+def budget_phrase(report: Report, fit: FitReport) -> str:
+    """Return what the engine may take of one GPU: `79.1 GiB × 0.9 = 71.2 GiB`."""
+    per = " per GPU" if fit.count > 1 else ""
+    whole, budget = size(fit.memory_bytes), size(fit.budget_bytes)
+    if report.workload.engine != "trtllm":
+        return f"{whole}{per} × {share(fit)} = {budget}"
+    if not fit.kv_pool_bytes_per_gpu:
+        return f"{budget}{per}"
+    return f"{whole}{per}, {share_phrase(report, fit)} = {budget}"
+
+
+def share_phrase(report: Report, fit: FitReport) -> str:
+    """Return what the budget is: TensorRT-LLM takes a share of what weights and overhead leave."""
+    if report.workload.engine != "trtllm":
+        return f"memory × {share(fit)}"
+    return f"weights + overhead + {share(fit)} × the rest"
 
 
 def load_phrase(report: Report, kv: KVReport) -> str:

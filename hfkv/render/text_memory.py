@@ -14,12 +14,12 @@ from hfkv.core.report import Report
 from hfkv.render.bars import FREE, KV, LEFT, OVERHEAD, WEIGHTS, Part, bar, cells
 from hfkv.render.phrases import (
     Verdict,
+    budget_phrase,
     format_phrase,
     gpu_phrase,
     load_phrase,
     most,
     plural,
-    share,
     weights_phrase,
 )
 from hfkv.render.sheet import Sheet, quiet, table
@@ -91,8 +91,7 @@ def _legend(parts: tuple[Part, ...], whole: int) -> Sheet:
 
 
 def _one(report: Report, fit: FitReport, width: int) -> Iterator[RenderableType]:
-    per = " per GPU" if fit.count > 1 else ""
-    budget = f"{size(fit.memory_bytes)}{per} × {share(fit)} = {size(fit.budget_bytes)}"
+    budget = budget_phrase(report, fit)
     yield quiet(f"{gpu_phrase(fit)}{_parallel(fit)}: {budget} for {_engine(report)}")
     if fit.free_bytes is not None and fit.free_bytes < fit.budget_bytes:
         yield Text(

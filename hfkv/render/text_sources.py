@@ -18,7 +18,7 @@ from hfkv.core.report import Report
 from hfkv.core.weights import QuantizationReport, WeightReport
 from hfkv.core.what_if import WhatIf
 from hfkv.render.evidence import confidence_phrase, figures
-from hfkv.render.phrases import gpu_phrase, plural, scheme_phrase, share, weights_origin
+from hfkv.render.phrases import gpu_phrase, plural, scheme_phrase, share_phrase, weights_origin
 from hfkv.render.sheet import Sheet, quiet, table
 from hfkv.render.units import NOTHING, clean, count, dtype, integer, percent, size
 
@@ -74,7 +74,7 @@ def sources_section(report: Report, width: int, *, explain: bool) -> Iterator[Re
         yield from _cache(report.kv)
     for fit in report.fit:
         yield ""
-        yield from _pool(fit)
+        yield from _pool(report, fit)
 
 
 def _origins(report: Report, *, explain: bool) -> Table:
@@ -241,12 +241,12 @@ def _cache(kv: KVReport) -> Iterator[RenderableType]:
         yield Text(f"{each}, {integer(kv.bytes)} B for {integer(kv.sequences)}")
 
 
-def _pool(fit: FitReport) -> Iterator[RenderableType]:
+def _pool(report: Report, fit: FitReport) -> Iterator[RenderableType]:
     """Yield the arithmetic of one GPU, from its memory to the number of sequences."""
     yield Text(f"{gpu_phrase(fit)}, each:")
     grid = table("", ">", "")
     grid.add_row("memory", _bytes(fit.memory_bytes), quiet(clean(fit.memory_source)))
-    grid.add_row("budget", _bytes(fit.budget_bytes), quiet(f"memory × {share(fit)}"))
+    grid.add_row("budget", _bytes(fit.budget_bytes), quiet(share_phrase(report, fit)))
     if fit.weights_bytes_per_gpu is not None:
         grid.add_row("− weights", _bytes(fit.weights_bytes_per_gpu), "")
     for part in fit.overhead_parts:

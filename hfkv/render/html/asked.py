@@ -100,8 +100,9 @@ def _spread(plan: Plan) -> str:
 
 
 def _judged(plan: Plan) -> Html:
-    short = f" {size(plan.short_by_bytes)} short" if plan.short_by_bytes else None
-    return join("★ take this" if plan.recommended else None, short)
+    if not plan.short_by_bytes:
+        return join("★ take this" if plan.recommended else None)
+    return join("★ " if plan.recommended else None, f"{size(plan.short_by_bytes)} short")
 
 
 def _remarks(plans: tuple[Plan, ...]) -> Iterator[Html]:

@@ -13,6 +13,7 @@ from typing import Any
 from hfkv.core.budget import utilization
 from hfkv.core.engines.registry import engine_named
 from hfkv.core.engines.stages import pipeline_stages
+from hfkv.core.engines.titles import engine_title
 from hfkv.core.fit import fit
 from hfkv.core.gpus import parse_gpu, table
 from hfkv.core.kv import KVReport, size_cache
@@ -57,7 +58,8 @@ def no_controls(report: Report) -> str | None:
     work, engine = report.workload, engine_named(report.workload.engine)
     as_asked = "so it has none, and every figure is as asked"
     if engine.rank is not None and engine.name not in _PORTED:
-        return f"The controls of this page do not know how {engine.name} reserves, {as_asked}."
+        title = engine_title(engine.name)
+        return f"The controls of this page do not know how {title} reserves, {as_asked}."
     plain = Deployment(**{name: getattr(work.deployment, name) for name in _DEPLOYMENT})
     known = {name: getattr(work, name) for name in _WORK}
     if Workload(**{**known, "deployment": plain}) != work:
@@ -73,6 +75,7 @@ def facts(report: Report, kv: KVReport) -> dict[str, Any]:
     source = arch.source_tokens if work.source_tokens is None else work.source_tokens
     return {
         "engine": work.engine,
+        "engine_title": engine_title(work.engine),
         "period": engine_named(work.engine).period,
         "batch": work.deployment.max_num_batched_tokens,
         "source_tokens": source or 0,

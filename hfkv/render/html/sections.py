@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from hfkv.core.engines.titles import engine_title
 from hfkv.render.html.elements import Html, el, join, section, table
 from hfkv.render.html.origins import sources_section, warnings_section, weights_section
 from hfkv.render.html.pictures import layer_map, memory_bar
@@ -96,6 +97,9 @@ def _sizes(document: dict[str, Any]) -> Html:
     rows = []
     if weights is not None:
         rows.append(("weights", size(weights["loaded_bytes"]), integer(weights["loaded_bytes"])))
+        if (what_if := weights["what_if"]) is not None:
+            counted = f"weights in {dtype(what_if['format'])}, an estimate"
+            rows[-1] = (counted, size(what_if["bytes"]), integer(what_if["bytes"]))
     if kv is not None:
         load = document["page"]["words"]["load"]
         rows.append((f"KV cache, {load}", size(kv["bytes"]), integer(kv["bytes"])))
@@ -229,8 +233,8 @@ def _on_a_gpu(kv: dict[str, Any]) -> Html | None:
         return None
     return el(
         "p",
-        f"As asked, on one GPU {kv['engine']} needs {size(need)} for a sequence, reserves "
-        f"{size(start)} when it starts and holds {size(steady)} while decoding.",
+        f"As asked, on one GPU {engine_title(kv['engine'])} needs {size(need)} for a sequence, "
+        f"reserves {size(start)} when it starts and holds {size(steady)} while decoding.",
     )
 
 

@@ -44,7 +44,7 @@ function showNumber(name, value, unit) {
   const [field, slider] = [$(name), $(`${name}-slider`)];
   if (document.activeElement !== field) field.value = value;
   slider.value = nearest(USUAL[name], Number(value));
-  slider.setAttribute("aria-valuetext", `${grouped(value)} ${unit}`);
+  slider.setAttribute("aria-valuetext", plural(value, unit));
 }
 
 function listed() {
@@ -54,8 +54,8 @@ function listed() {
 function showControls() {
   const {tokens, sequences, lengths} = setting;
   const longestOwn = models.reduce((top, {facts}) => (facts ? most(top, facts.asked.own) : top), 1n);
-  showNumber("context", tokens ?? longestOwn, "tokens");
-  showNumber("sequences", sequences, "sequences");
+  showNumber("context", tokens ?? longestOwn, "token");
+  showNumber("sequences", sequences, "sequence");
   if ($("own-maximum")) $("own-maximum").checked = tokens === null;
   const note = document.querySelector("[data-region=lengths]");
   note.hidden = !lengths.length;

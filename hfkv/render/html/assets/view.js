@@ -84,19 +84,27 @@ function legend(all, whole) {
     h("span", {class: "quiet"}, one.note ?? ""))));
 }
 
+// TensorRT-LLM takes its share of what weights and overhead leave.
+function budget(model, fit) {
+  const per = fit.gpu.count > 1n ? " per GPU" : "";
+  const [whole, taken] = [sized(fit.gpu.memory), sized(fit.budget, "fit.budget")];
+  const share = sharePhrase(fit.share);
+  if (model.engine !== "trtllm") return [whole, `${per} × ${share} = `, taken];
+  if (!fit.pool) return [taken, per];
+  return [whole, `${per}, weights + overhead + ${share} × the rest = `, taken];
+}
+
 function oneFit(model, told, fit) {
   const {gpu, split} = fit;
   const parallel = [
     split.tp > 1n ? `tensor parallel ${split.tp}` : null,
     split.pp > 1n ? `pipeline parallel ${split.pp}` : null,
   ].filter(Boolean).join(", ");
-  const per = gpu.count > 1n ? " per GPU" : "";
-  const engine = model.engine === "none" ? "the engine" : model.engine;
+  const engine = model.engine === "none" ? "the engine" : model.engine_title;
   const shown = stretches(told, fit);
   return [
     h("p", {class: "quiet"}, `${gpuPhrase(gpu)}${parallel ? ` (${parallel})` : ""}: `,
-      sized(gpu.memory), `${per} × ${sharePhrase(fit.share)} = `,
-      sized(fit.budget, "fit.budget"), ` for ${engine}`),
+      ...budget(model, fit), ` for ${engine}`),
     bar(shown, fit, gpuPhrase(gpu)),
     shown.over ? h("p", {class: "limit-note"}, `▲ ${size(fit.budget)} is all there is`) : null,
     legend(shown.all, most(gpu.memory, shown.whole)),

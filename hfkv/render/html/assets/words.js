@@ -9,9 +9,10 @@ function gpuPhrase(gpu) {
 
 function loadPhrase(asked) {
   const {lengths, tokens, sequences} = asked;
-  if (!lengths.length) return `${grouped(tokens)} tokens × ${plural(sequences, "sequence")}`;
+  if (!lengths.length) return `${plural(tokens, "token")} × ${plural(sequences, "sequence")}`;
   const [low, high] = [lengths.reduce(least), lengths.reduce(most)].map(grouped);
-  return `${plural(lengths.length, "sequence")} of ${low === high ? low : `${low} to ${high}`} tokens`;
+  const word = high === "1" ? "token" : "tokens";
+  return `${plural(lengths.length, "sequence")} of ${low === high ? low : `${low} to ${high}`} ${word}`;
 }
 
 function verdict(model, told) {
