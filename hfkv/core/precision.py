@@ -9,6 +9,7 @@ from hfkv.core.engines.titles import engine_title
 from hfkv.core.files import ModelFiles
 from hfkv.core.record import dataclass
 from hfkv.core.stores import Role, Store
+from hfkv.core.workload import Deployment
 from hfkv.errors import UsageError
 
 __all__ = ["Precision", "choose_precision"]
@@ -85,9 +86,11 @@ def choose_precision(
     wanted: str = "auto",
     declared: str | None = None,
     declared_source: str = "",
+    deployment: Deployment | None = None,
 ) -> Precision:
     """Choose formats: the user's, the engine's, the checkpoint's, else the compute dtype.
 
+    An engine may have another one for this model on the first GPU of the `deployment`.
     A float32 checkpoint counts as 16 bit under engines that serve it so. Raises UsageError
     for a `wanted` that is no cache format, or none of this engine's.
     """
@@ -110,6 +113,9 @@ def choose_precision(
         )
     elif declared is not None:
         cache, cache_source = cache_dtype(declared), declared_source
+    elif own := engine.default_cache and engine.default_cache(arch, deployment or Deployment()):
+        cache = cache_dtype(own)
+        cache_source = f"default of {engine_title(engine.name)} for this model on this GPU"
     else:
         cache, cache_source = compute, source
     return Precision(

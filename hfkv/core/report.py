@@ -169,6 +169,7 @@ def _precision(
         wanted=work.kv_dtype,
         declared=scheme.kv_dtype if scheme else None,
         declared_source=(scheme.kv_source or "") if scheme else "",
+        deployment=work.deployment,
     )
 
 

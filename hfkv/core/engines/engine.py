@@ -139,8 +139,9 @@ class Engine:
     `serves_float32` says that a float32 checkpoint is computed in float32 (the serving
     engines cast it to 16 bit). `cache_dtype` is the format of the cache where the user
     names none (None: what the checkpoint declares, else its compute dtype); `cache_dtypes`
-    are the formats there are (empty: not known), `small_dtype` the one of 8 bits, if there
-    is one.
+    are the formats there are (empty: not known), `default_cache(architecture, deployment)` the
+    one of a model on some GPUs where neither user nor checkpoint names any, and `small_dtype`
+    the one of 8 bits, if there is one.
     `splits_layers` says that several GPUs share the layers, not the heads, `embeds_on_host`
     that the input embedding stays with the host. `rank` answers for
     one sequence on one rank, where blocks, reserves and padding make that more than the sum
@@ -162,6 +163,7 @@ class Engine:
     serves_float32: bool = False
     cache_dtype: str | None = None
     cache_dtypes: tuple[str, ...] = ()
+    default_cache: Callable[[Architecture, Deployment], str | None] | None = None
     small_dtype: str | None = "fp8"
     splits_layers: bool = False
     embeds_on_host: bool = False

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from hfkv.core.architecture import Architecture
-from hfkv.core.engines.engine import Engine, Formats, Rank, StartUp
+from hfkv.core.engines.engine import Engine, Formats, Rank, StartUp, text_type
 from hfkv.core.engines.vllm_admission import (
     VllmAdmission,
     VllmCapacity,
@@ -30,7 +30,12 @@ from hfkv.core.engines.vllm_admission import (
 )
 from hfkv.core.engines.vllm_groups import Group
 from hfkv.core.engines.vllm_mxfp4 import mxfp4_kernel
-from hfkv.core.engines.vllm_options import VllmOptions, options_for, parse_version
+from hfkv.core.engines.vllm_options import (
+    VllmOptions,
+    capability,
+    options_for,
+    parse_version,
+)
 from hfkv.core.engines.vllm_specs import FULL_KINDS, Demand, Spec
 from hfkv.core.engines.vllm_stores import CACHE_DTYPES, adapt, pack
 from hfkv.core.workload import Deployment, Workload
@@ -47,6 +52,8 @@ __all__ = [
 ]
 
 _NO_MAXIMUM = 2048  # tokens
+_BLACKWELL = 10
+_GLM_IN_FP8 = (0, 32)
 
 
 def _default_context(arch: Architecture, deployment: Deployment) -> int | None:
@@ -60,6 +67,16 @@ def _default_context(arch: Architecture, deployment: Deployment) -> int | None:
     return (
         arch.original_max_context if parse_version(deployment.engine_version) >= (0, 11) else None
     )
+
+
+def _default_cache(arch: Architecture, deployment: Deployment) -> str | None:
+    """Return fp8 for GLM-5 on datacenter Blackwell, None for the model's own format.
+
+    Source: vLLM 0.32 model_executor/models/config.py, GlmMoeDsaForCausalLM; 0.30 has no such rule.
+    """
+    blackwell = deployment.gpus and capability(deployment.gpus[0]) == _BLACKWELL
+    released = parse_version(deployment.engine_version) >= _GLM_IN_FP8
+    return "fp8_e4m3" if text_type(arch) == "glm_moe_dsa" and blackwell and released else None
 
 
 def _rank(arch: Architecture, workload: Workload, formats: Formats) -> Rank:
@@ -141,6 +158,7 @@ VLLM = Engine(
     adapt=adapt,
     pack=pack,
     cache_dtypes=CACHE_DTYPES,
+    default_cache=_default_cache,
     rank=_rank,
     settings=options_for,
     shares_prefixes=True,

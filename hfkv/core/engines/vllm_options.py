@@ -9,7 +9,14 @@ from hfkv.core.record import dataclass
 from hfkv.core.workload import Deployment, GpuChoice
 from hfkv.errors import UsageError
 
-__all__ = ["LATEST", "VllmOptions", "batch_defaults", "options_for", "parse_version"]
+__all__ = [
+    "LATEST",
+    "VllmOptions",
+    "batch_defaults",
+    "capability",
+    "options_for",
+    "parse_version",
+]
 
 _GIB = 2**30
 LATEST = (0, 32)
@@ -84,11 +91,11 @@ def options_for(deployment: Deployment) -> VllmOptions:
     _check(deployment)
     pp = deployment.pipeline_parallel_size
     tp = deployment.tensor_parallel_size
-    tokens, seqs, capability = 8192, 1024, _HOPPER
+    tokens, seqs, major = 8192, 1024, _HOPPER
     if deployment.gpus:
         gpu = deployment.gpus[0]
         tokens, seqs = batch_defaults(gpu)
-        capability = _capability(gpu)
+        major = capability(gpu)
         tp = tp or max(1, gpu.count // pp)
     return VllmOptions(
         tensor_parallel_size=tp or 1,
@@ -101,7 +108,7 @@ def options_for(deployment: Deployment) -> VllmOptions:
         enable_prefix_caching=deployment.enable_prefix_caching,
         hybrid_kv_cache_manager=deployment.hybrid_kv_cache_manager,
         num_speculative_tokens=deployment.num_speculative_tokens,
-        compute_capability=capability,
+        compute_capability=major,
         version=parse_version(deployment.engine_version),
     )
 
@@ -122,7 +129,7 @@ def _check(deployment: Deployment) -> None:
         raise UsageError("the number of speculative tokens must not be negative", code="size")
 
 
-def _capability(gpu: GpuChoice) -> int:
+def capability(gpu: GpuChoice) -> int:
     """Return the major compute capability; AMD's and unknown cards count as Hopper."""
     stated = next((row.compute_capability for row in table() if row.slug == gpu.slug), None)
     major = (stated or "").split(".")[0]

@@ -100,6 +100,7 @@ def precision_of(report: Report, engine: Engine, wanted: str) -> Precision:
         wanted=wanted,
         declared=scheme.kv_dtype if scheme else None,
         declared_source=(scheme.kv_source or "") if scheme else "",
+        deployment=report.workload.deployment,
     )
 
 
