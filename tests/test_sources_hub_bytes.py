@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import socket
 from typing import Any
 
@@ -43,10 +45,13 @@ def test_many_shards_get_a_longer_first_read(hub_server: HubServer) -> None:
         for i, name in enumerate(names)
     }
     hub_server.add("org/nine", {"config.json": CONFIG, **files})
-    assert load("org/nine").tensors[0].count == 9
+    loaded = load("org/nine")
+    assert loaded.tensors[0].count == 9
     assert sorted(hub_server.paths("cdn")) == [f"/org/nine/{name}" for name in names]
-    ranges = {seen.headers["range"] for seen in hub_server.seen if seen.side == "cdn"}
-    assert ranges == {"bytes=0-98303"}
+    ranges = Counter(seen.headers["range"] for seen in hub_server.seen if seen.side == "cdn")
+    longest = loaded.headers[0].header_bytes  # where eight are known already, the ninth needs less
+    assert ranges.keys() <= {"bytes=0-98303", f"bytes=0-{longest + longest // 8 - 1}"}
+    assert ranges["bytes=0-98303"] >= 8
 
 
 def test_second_read_is_the_exact_rest(hub_server: HubServer) -> None:
