@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import socket
+from collections import Counter
 from typing import Any
 
 import pytest
