@@ -126,6 +126,8 @@ def test_folder_that_cannot_be_removed(
 
 
 def test_help_without_a_command(capsys: pytest.CaptureFixture[str]) -> None:
-    """`hfkv cache` alone is wrong usage, and shows what there is."""
+    """`hfkv cache` alone is wrong usage, and shows what there is, line by line."""
     assert main(["cache"]) == 2
-    assert "clear  Remove all of it." in "".join(capsys.readouterr())
+    out, err = capsys.readouterr()
+    assert "  clear  Remove all of it." in err.splitlines()
+    assert not out

@@ -186,3 +186,13 @@ def test_help_does_without_the_report() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=False
     )
     assert done.stderr.strip() == ""
+
+
+def test_nothing_asked_is_shown_what_can_be(capsys: pytest.CaptureFixture[str]) -> None:
+    """`hfkv` alone is wrong usage, and the whole --help on stderr."""
+    assert main(["--help"]) == 0
+    manual = capsys.readouterr().out
+    assert main([]) == 2
+    out, err = capsys.readouterr()
+    assert not out
+    assert err == manual

@@ -61,7 +61,14 @@ class Interrupted(Exception):  # noqa: N818  it is no error
 
 
 class ManualGroup(click.Group):
-    """A group whose --help ends with a manual."""
+    """A group whose --help ends with a manual, and is shown where nothing was asked."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the options; click's own error for none would be the help as one sentence."""
+        if not args and not ctx.resilient_parsing:
+            click.echo(ctx.get_help(), err=True)
+            ctx.exit(2)
+        return super().parse_args(ctx, args)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write examples, exit codes and environment."""
