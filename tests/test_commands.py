@@ -13,6 +13,7 @@ from hfkv.core.files import Target
 from hfkv.core.gpus import parse_gpu
 from hfkv.core.report import analyze
 from hfkv.core.workload import Deployment, Workload
+from hfkv.errors import UsageError
 
 GIB = 2**30
 
@@ -182,6 +183,63 @@ LINES: list[tuple[str, str, str, dict[str, Any], tuple[str, ...]]] = [
             ),
         ),
     ),
+    (
+        LLAMA_8B,
+        "h200",
+        "vllm",
+        {"context": 200_000, "max_num_seqs": 8},  # the model's own maximum is 131,072
+        (
+            (
+                "VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 vllm serve meta-llama/Llama-3.1-8B "
+                "--max-model-len 200000 --max-num-seqs 8"
+            ),
+        ),
+    ),
+    (
+        LLAMA_8B,
+        "h200",
+        "sglang",
+        {"context": 200_000},
+        (
+            (
+                "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN=1 python -m sglang.launch_server "
+                "--model-path meta-llama/Llama-3.1-8B --context-length 200000 "
+                "--max-running-requests 1"
+            ),
+        ),
+    ),
+    (
+        LLAMA_8B,
+        "h100",
+        "vllm",
+        {
+            "engine_version": "0.7.3",
+            "context": 8192,
+            "kv_dtype": "bf16",
+            "max_num_seqs": 8,
+            "enable_prefix_caching": False,
+            "hybrid_kv_cache_manager": False,
+            "num_speculative_tokens": 2,
+        },
+        (
+            (
+                "vllm serve meta-llama/Llama-3.1-8B --max-model-len 8192 --dtype bfloat16 "
+                "--max-num-seqs 8 --speculative-model DRAFTER --num-speculative-tokens 2"
+            ),
+        ),
+    ),
+    (
+        LLAMA_8B,
+        "h100",
+        "vllm",
+        {"engine_version": "0.16.0", "context": 8192, "kv_dtype": "fp16", "max_num_seqs": 8},
+        (
+            (
+                "vllm serve meta-llama/Llama-3.1-8B --max-model-len 8192 --dtype float16 "
+                "--max-num-seqs 8"
+            ),
+        ),
+    ),
     (LLAMA_8B, "h100", "none", {"context": 8192}, ()),
     (LLAMA_8B, "h100", "transformers", {"context": 8192}, ()),
     (LLAMA_8B, "t4", "vllm", {"context": 8192}, ()),  # it does not fit
@@ -194,6 +252,45 @@ def test_the_asked_work_in_the_engines_own_flags(
 ) -> None:
     """Length, concurrency, formats and sizes are the report's; defaults are left out."""
     assert fitted(model, gpu, engine, **given).commands == lines
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            {"host_kv_bytes": GIB, "engine_version": "0.10.0"},
+            "vLLM 0.10 has no --kv-offloading-size",
+        ),
+        (
+            {"decode_context_parallel_size": 2, "engine_version": "0.10.0"},
+            "vLLM 0.10 has no --decode-context-parallel-size",
+        ),
+        ({"block_size": 48, "engine_version": "0.16.0"}, "vLLM 0.16 has no blocks of 48 tokens"),
+        ({"block_size": 256, "engine_version": "0.10.0"}, "vLLM 0.10 has no blocks of 256 tokens"),
+        (
+            {"kv_dtype": "int8_per_token_head", "engine_version": "0.19.0"},
+            "vLLM 0.19 has no --kv-cache-dtype int8_per_token_head",
+        ),
+    ],
+)
+def test_what_a_release_does_not_know_is_refused(given: dict[str, Any], message: str) -> None:
+    """By the first release that has it: there is no command to paste."""
+    with pytest.raises(UsageError, match=message):
+        fitted(LLAMA_8B, "h100:8", "vllm", context=8192, **given)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"host_kv_bytes": GIB, "engine_version": "0.11.2"},
+        {"block_size": 256, "engine_version": "0.11.2"},
+        {"block_size": 48, "engine_version": "0.19.0"},
+        {"kv_dtype": "int8_per_token_head", "engine_version": "0.26.0"},
+    ],
+)
+def test_and_what_it_knows_is_not(given: dict[str, Any]) -> None:
+    """The first releases that have it."""
+    assert fitted(LLAMA_8B, "h100", "vllm", context=8192, **given).commands
 
 
 def test_all_of_more_than_98_layers() -> None:

@@ -9,6 +9,8 @@ from fractions import Fraction
 
 from hfkv.core.architecture import Architecture
 from hfkv.core.budget import engine_step
+from hfkv.core.engines.vllm_options import parse_version
+from hfkv.core.engines.vllm_releases import FLAG_SINCE, FORMAT_SINCE
 from hfkv.core.files import ModelFiles
 from hfkv.core.fit import FitReport
 from hfkv.core.kv import KVReport
@@ -48,9 +50,9 @@ def commands_for(
     """Return the lines that start the engine for the asked work; none for engine "none".
 
     llama.cpp and Ollama want a GGUF file: where the repository has none, its name stands for
-    the one that is to be made. Source of the flags: vLLM 0.32 engine/arg_utils.py; SGLang
-    0.5.23 srt/server_args.py; llama.cpp 0c1e57098 common/arg.cpp; TensorRT-LLM
-    commands/serve.py; Ollama 00f6d620 envconfig/config.go.
+    the one that is to be made. Source of the flags: vLLM 0.32 engine/arg_utils.py (older
+    ones: engines/vllm_releases.py); SGLang 0.5.23 srt/server_args.py; llama.cpp 0c1e57098
+    common/arg.cpp; TensorRT-LLM commands/serve.py; Ollama 00f6d620 envconfig/config.go.
     """
     write = _WRITERS.get(workload.engine)
     start = _Start(files=files, architecture=architecture, workload=workload, kv=kv, found=found)
@@ -102,6 +104,12 @@ def _per_gpu(found: FitReport) -> str | None:
     return _gib(size) if size else None
 
 
+def _beyond(start: _Start, allowance: str) -> tuple[str, ...]:
+    """Return what a server must be told to go beyond the model's own maximum."""
+    own = start.architecture.max_context
+    return (allowance,) if own is not None and start.kv.tokens > own else ()
+
+
 def _vllm(start: _Start) -> Iterator[str]:
     workload, kv, found = start.workload, start.kv, start.found
     deployment = workload.deployment
@@ -109,11 +117,13 @@ def _vllm(start: _Start) -> Iterator[str]:
     step = engine_step(deployment, "vllm", gpu, kv.sequences, tokens=kv.tokens)
     most = found.answers.max_num_seqs if found.answers else None
     fewer = most if most and most < step.max_num_seqs else None
-    host = deployment.host_kv_bytes
+    host, kind = deployment.host_kv_bytes, _format(workload, kv)
+    named = parse_version(deployment.engine_version) >= FORMAT_SINCE.get(kind or "", (0, 0))
     yield _joined(
+        *_beyond(start, "VLLM_ALLOW_LONG_MAX_MODEL_LEN=1"),
         *("vllm", "serve", *_model(start.files, workload)),
         *("--max-model-len", kv.tokens),
-        *_flag("--kv-cache-dtype", _format(workload, kv)),
+        *_flag("--kv-cache-dtype" if named else "--dtype", kind),
         *_flag("--tensor-parallel-size", found.tensor_parallel_size, unless=1),
         *_flag("--pipeline-parallel-size", found.pipeline_parallel_size, unless=1),
         *_flag("--gpu-memory-utilization", _share(deployment)),
@@ -127,21 +137,30 @@ def _vllm(start: _Start) -> Iterator[str]:
 
 
 def _cache_flags(deployment: Deployment, architecture: Architecture) -> Iterator[object]:
-    """Yield vLLM's flags that change what it keeps; a model that cannot draft needs a drafter."""
+    """Yield vLLM's flags that change what it keeps; a model that cannot draft needs a drafter.
+
+    A release that has no flag to switch something off has nothing to switch off.
+    """
+    version = parse_version(deployment.engine_version)
     yield from _flag("--block-size", deployment.block_size)
-    caching = deployment.enable_prefix_caching
-    if caching is not None:
-        yield "--enable-prefix-caching" if caching else "--no-enable-prefix-caching"
+    off = []
+    if deployment.enable_prefix_caching:
+        yield "--enable-prefix-caching"
+    elif deployment.enable_prefix_caching is not None:
+        off.append("--no-enable-prefix-caching")
+    if not deployment.hybrid_kv_cache_manager:
+        off.append("--disable-hybrid-kv-cache-manager")
+    yield from (flag for flag in off if version >= FLAG_SINCE[flag])
     yield from _flag(
         "--decode-context-parallel-size", deployment.decode_context_parallel_size, unless=1
     )
-    if not deployment.hybrid_kv_cache_manager:
-        yield "--disable-hybrid-kv-cache-manager"
-    if drafted := deployment.num_speculative_tokens:
-        yield "--speculative-config"
+    drafted = deployment.num_speculative_tokens
+    if drafted and version < FLAG_SINCE["--speculative-config"]:
+        yield from ("--speculative-model", "DRAFTER", "--num-speculative-tokens", drafted)
+    elif drafted:
         own, other = '"method": "mtp"', '"method": "eagle3", "model": "DRAFTER"'
         method = own if architecture.mtp_layers else other
-        yield f'{{{method}, "num_speculative_tokens": {drafted}}}'
+        yield from ("--speculative-config", f'{{{method}, "num_speculative_tokens": {drafted}}}')
 
 
 def _sglang(start: _Start) -> Iterator[str]:
@@ -149,6 +168,7 @@ def _sglang(start: _Start) -> Iterator[str]:
     deployment = workload.deployment
     host = deployment.host_kv_bytes // found.count
     yield _joined(
+        *_beyond(start, "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN=1"),
         *("python", "-m", "sglang.launch_server", "--model-path"),
         *_model(start.files, workload),
         *("--context-length", kv.tokens),

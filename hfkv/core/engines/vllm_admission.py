@@ -17,6 +17,7 @@ from hfkv.core.engines.vllm_blocks import sized
 from hfkv.core.engines.vllm_groups import Group, form_groups, pool_bytes
 from hfkv.core.engines.vllm_options import VllmOptions
 from hfkv.core.engines.vllm_refusals import refuse
+from hfkv.core.engines.vllm_releases import refuse_format
 from hfkv.core.engines.vllm_specs import Demand, Spec, raw_specs
 from hfkv.core.record import dataclass
 from hfkv.core.stores import Role
@@ -116,6 +117,7 @@ def specs(arch: Architecture, formats: Formats, options: VllmOptions) -> tuple[S
     Raises UnsupportedError for a model that vLLM does not serve, UsageError for a plan.
     """
     refuse(arch, options)
+    refuse_format(formats.cache.name, options.version)
     options = resolved(arch, options)
     return sized(arch, raw_specs(arch, formats, options), formats, options)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from hfkv.core.engines.vllm_releases import refuse_unknown
 from hfkv.core.gpus import table
 from hfkv.core.record import dataclass
 from hfkv.core.workload import Deployment, GpuChoice
@@ -86,9 +87,11 @@ def options_for(deployment: Deployment) -> VllmOptions:
     """Return the options that a deployment states; without a GPU, those of an 80 GB H100.
 
     With several kinds of GPU the first one counts. Raises UsageError for a version that is
-    none, and for sizes below 1.
+    none or has no flag for what is stated, and for sizes below 1.
     """
     _check(deployment)
+    version = parse_version(deployment.engine_version)
+    refuse_unknown(deployment, version)
     pp = deployment.pipeline_parallel_size
     tp = deployment.tensor_parallel_size
     tokens, seqs, major = 8192, 1024, _HOPPER
@@ -109,7 +112,7 @@ def options_for(deployment: Deployment) -> VllmOptions:
         hybrid_kv_cache_manager=deployment.hybrid_kv_cache_manager,
         num_speculative_tokens=deployment.num_speculative_tokens,
         compute_capability=major,
-        version=parse_version(deployment.engine_version),
+        version=version,
     )
 
 

@@ -1,0 +1,73 @@
+"""What older releases of vLLM do not know yet: flags, cache formats, sizes of a block.
+
+Source: engine/arg_utils.py and config/cache.py (`CacheDType`, `BlockSize`) of vLLM 0.8.5, 0.9.2,
+0.10.0, 0.11.2, 0.12, 0.14, 0.16, 0.19, 0.26 and 0.32; a thing is taken to be new in the first
+of them that has it. Up to 0.7 drafts had flags of their own (docs, "Speculative decoding").
+"""
+
+from __future__ import annotations
+
+from hfkv.core.workload import Deployment
+from hfkv.errors import UsageError
+
+__all__ = ["FLAG_SINCE", "FORMAT_SINCE", "refuse_format", "refuse_unknown"]
+
+Version = tuple[int, int]
+
+FLAG_SINCE: dict[str, Version] = {
+    "--no-enable-prefix-caching": (0, 8),
+    "--speculative-config": (0, 8),
+    "--disable-hybrid-kv-cache-manager": (0, 9),
+    "--decode-context-parallel-size": (0, 11),
+    "--kv-offloading-size": (0, 11),
+}
+# Formats that --kv-cache-dtype did not always take; 16 bit could be had by --dtype.
+FORMAT_SINCE: dict[str, Version] = {
+    "bfloat16": (0, 11),
+    "float16": (0, 19),
+    "fp8_ds_mla": (0, 11),
+    "nvfp4": (0, 26),
+    "fp8_per_token_head": (0, 26),
+    "int8_per_token_head": (0, 26),
+    "int4_per_token_head": (0, 26),
+}
+_ANY_BLOCK = (0, 19)
+_BLOCKS, _LARGER_BLOCK = (16, 32, 64, 128), (0, 11)  # and 256
+
+
+def refuse_unknown(deployment: Deployment, version: Version) -> None:
+    """Raise UsageError for what a release has no flag for, with the one that has."""
+    wanted = {
+        "--decode-context-parallel-size": deployment.decode_context_parallel_size > 1,
+        "--kv-offloading-size": deployment.host_kv_bytes > 0,
+    }
+    for flag, asked in wanted.items():
+        if asked and version < FLAG_SINCE[flag]:
+            raise _unknown(version, flag, FLAG_SINCE[flag])
+    size = deployment.block_size
+    sizes = _BLOCKS if version < _LARGER_BLOCK else (*_BLOCKS, 256)
+    if size is not None and version < _ANY_BLOCK and size not in sizes:
+        raise UsageError(
+            f"vLLM {_shown(version)} has no blocks of {size} tokens",
+            hint="it has " + ", ".join(map(str, sizes)),
+            code="block-size",
+        )
+
+
+def refuse_format(name: str, version: Version) -> None:
+    """Raise UsageError for a cache format that a release does not have; 16 bit always is."""
+    since = FORMAT_SINCE.get(name)
+    if since and version < since and name not in ("bfloat16", "float16"):
+        raise _unknown(version, f"--kv-cache-dtype {name}", since)
+
+
+def _unknown(version: Version, flag: str, since: Version) -> UsageError:
+    return UsageError(
+        f"vLLM {_shown(version)} has no {flag}",
+        hint=f"vLLM {_shown(since)} has it: --engine-version {_shown(since)}",
+        code="engine-version",
+    )
+
+
+def _shown(version: Version) -> str:
+    return ".".join(map(str, version))
