@@ -308,6 +308,23 @@ def test_the_line_above_the_bar_is_that_of_the_text(
     assert "1 token × 2 sequences" in page.verdict()
 
 
+def test_what_memory_does_not_limit_is_any(page: Page, tmp_path: Path) -> None:
+    """An encoder keeps nothing, a state is as large for any length: no maximum is made up."""
+    names = ("tiiuae--falcon-mamba-7b", BERT)
+    path = written(tmp_path, *names, work=work_on("h100-80", context=512))
+    assert "1,048,576" not in path.read_text(encoding="utf-8")
+    page.open(path)
+    mamba, bert = page.shown_in("[data-region=models] tbody tr")
+    assert mamba["fit.longest"] == [("any", "")]
+    assert (bert["fit.sequences"], bert["fit.longest"]) == ([("any", "")], [("–", "")])
+    alone = page.text("#model-0 [data-region=memory]")
+    assert "any (a longer one takes no more)" in alone
+    assert "tokens in all" not in alone
+    page.open(written(tmp_path, *names, work=work_on("h100-80", "a100-80", context=512)))
+    assert page.shown(0)["fit.longest"] == [("any", "")] * 2
+    assert page.shown(1)["fit.sequences"] == [("any", "")] * 2
+
+
 def test_several_gpus_stand_side_by_side_until_one_is_chosen(page: Page, tmp_path: Path) -> None:
     """Each asked GPU has its row and its bar; choosing one gives it the whole place."""
     page.open(written(tmp_path, LLAMA, work=work_on("rtx4090", "a100-80", "24gb")))

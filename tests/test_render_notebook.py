@@ -117,3 +117,11 @@ def test_names_cannot_break_out() -> None:
     seen = harmless(changed._repr_html_())
     assert seen.text.count("<script>alert(1)</script>") == 3
     assert "\u202e" not in seen.text
+
+
+def test_what_memory_does_not_limit_is_any() -> None:
+    """As in the text: an encoder keeps nothing, and no maximum is made up for it."""
+    bert = hfkv.inspect(MODELS / "google-bert--bert-base-uncased.hfkv.json", gpu="t4")
+    seen = harmless(bert._repr_html_()).text
+    assert "yes\nany\n–\n" in seen
+    assert "1,048,576" not in seen

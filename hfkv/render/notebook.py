@@ -28,11 +28,12 @@ from hfkv.render.phrases import (
     gpu_phrase,
     load_phrase,
     model_phrase,
+    most,
     plural,
     verdict,
     weights_phrase,
 )
-from hfkv.render.units import NOTHING, dtype, integer, size, size_or_none
+from hfkv.render.units import NOTHING, dtype, size, size_or_none
 
 if TYPE_CHECKING:
     from hfkv.core.fit import FitReport
@@ -61,7 +62,7 @@ def report_fragment(report: Report) -> str:
         _block(el("strong", f"{_MARKS[feeling]} {sentence}")),
         _bar(report, fits[0]) if len(fits) == 1 else None,
         _table(("", ">size", ""), _memory(report), "What it takes"),
-        _table(_GPU_HEADING, (_gpu(fit) for fit in fits), "On which GPU") if fits else None,
+        _table(_GPU_HEADING, (_gpu(report, fit) for fit in fits), "On which GPU") if fits else None,
         _warnings(report),
     )
 
@@ -152,7 +153,7 @@ _GPU_HEADING = (
 )
 
 
-def _gpu(fit: FitReport) -> tuple[str, ...]:
+def _gpu(report: Report, fit: FitReport) -> tuple[str, ...]:
     return (
         gpu_phrase(fit),
         size(fit.memory_bytes),
@@ -160,8 +161,7 @@ def _gpu(fit: FitReport) -> tuple[str, ...]:
         ("≈ " if fit.overhead_parts else "") + size(fit.overhead_bytes_per_gpu),
         size(fit.kv_pool_bytes_per_gpu),
         fits_phrase(fit),
-        integer(fit.max_sequences),
-        integer(fit.max_context),
+        *most(report, fit),
     )
 
 

@@ -106,7 +106,7 @@ def _sizes(document: dict[str, Any]) -> Html:
     tables = [table(("what", ">size", ">bytes"), rows, "What it takes")] if rows else []
     if document["fit"]:
         tables += [_bar(fit) for fit in document["fit"][:1] if len(document["fit"]) == 1]
-        tables.append(_fits(document["fit"]))
+        tables.append(_fits(document["fit"], document["page"]["words"]["most"]))
     notes = dict.fromkeys(note for fit in document["fit"] for note in fit["notes"])
     return join(*tables, *(el("p", note, class_="quiet") for note in notes))
 
@@ -120,7 +120,7 @@ def _bar(fit: dict[str, Any]) -> Html:
     return memory_bar(fit, _name(fit))
 
 
-def _fits(fits: list[dict[str, Any]]) -> Html:
+def _fits(fits: list[dict[str, Any]], most: list[tuple[str, str]]) -> Html:
     heading = ("GPU", ">memory", ">weights", ">left for KV", "verdict", ">sequences", ">longest")
     rows = (
         (
@@ -129,10 +129,9 @@ def _fits(fits: list[dict[str, Any]]) -> Html:
             size_or_none(fit["weights_bytes_per_gpu"]),
             size(fit["kv_pool_bytes_per_gpu"]),
             "weights unknown" if fit["fits"] is None else fit["verdict"],
-            integer(fit["max_sequences"]),
-            integer(fit["max_context"]),
+            *room,
         )
-        for fit in fits
+        for fit, room in zip(fits, most, strict=True)
     )
     return table(heading, rows, "On each GPU")
 

@@ -10,7 +10,7 @@ from hfkv.core.kv import layer_bytes
 from hfkv.core.report import Report
 from hfkv.render.html.holdings import precision_of
 from hfkv.render.layers import dims, group_layers, heads, places
-from hfkv.render.phrases import CONFIDENCE, load_phrase, model_phrase, plural, verdict
+from hfkv.render.phrases import CONFIDENCE, load_phrase, model_phrase, most, plural, verdict
 from hfkv.render.units import clean, integer
 
 __all__ = ["words"]
@@ -28,6 +28,7 @@ def words(report: Report) -> dict[str, Any]:
         "verdict": sentence,
         "model": model_phrase(report),
         "load": load_phrase(report, report.kv) if report.kv else None,
+        "most": [most(report, fit) for fit in report.fit],
         "confidence": f"{grade}: {CONFIDENCE[grade]}",
         "layers": [
             [

@@ -108,32 +108,42 @@ function oneFit(model, told, fit) {
     bar(shown, fit, gpuPhrase(gpu)),
     shown.over ? h("p", {class: "limit-note"}, `▲ ${size(fit.budget)} is all there is`) : null,
     legend(shown.all, most(gpu.memory, shown.whole)),
-    capacity(model, fit),
+    capacity(model, told, fit),
     notes(model, fit).map((note) => h("p", {class: "quiet"}, note)),
   ].flat();
 }
 
-function capacity(model, fit) {
+// How many sequences, and how long a one; what memory does not limit is any: `most` of
+// hfkv/render/phrases.py.
+function room(model, told, fit) {
+  const said = (text, figure) => h("span", {"data-figure": figure}, text);
+  const [many, long] = [counted(fit.sequences, "fit.sequences"), counted(fit.longest, "fit.longest")];
+  if (!fit.fits || told.perToken) return [many, long];
+  if (!told.parts.length) return [said("any", "fit.sequences"), said("–", "fit.longest")];
+  return [many, model.max_context === null ? said("any", "fit.longest") : long];
+}
+
+function capacity(model, told, fit) {
   if (!fit.pool) return h("p", {}, "Weights and overhead leave nothing for a cache.");
   const simple = fit.simple !== null && fit.simple !== fit.sequences
     ? ` (the simple formula would say ${grouped(fit.simple)})` : "";
   const own = fit.longest === model.max_context ? " (the model's own maximum)" : "";
   const pairs = [["left for the cache", sized(fit.pool, "fit.pool")]];
   if (fit.each) {
-    pairs.push(["sequences like this", [counted(fit.sequences, "fit.sequences"), simple]],
-      ["longest single sequence", [counted(fit.longest, "fit.longest"), ` tokens${own}`]],
-      ["tokens in all", counted(fit.tokens, "fit.tokens")]);
+    const [many, long] = room(model, told, fit);
+    const unit = long.textContent === "any" ? " (a longer one takes no more)" : ` tokens${own}`;
+    pairs.push(["sequences like this", [many, simple]], ["longest single sequence", [long, unit]]);
+    if (told.perToken) pairs.push(["tokens in all", counted(fit.tokens, "fit.tokens")]);
   }
   return h("dl", {}, pairs.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]).flat());
 }
 
-function manyFits(told) {
+function manyFits(model, told) {
   const heading = ["GPU", "fits", "per GPU", ">memory", ">weights", ">left for KV", ">sequences", ">longest"];
   return table("On each GPU", heading, told.fits.map((fit) => [
     gpuPhrase(fit.gpu), mark(fit), bar(stretches(told, fit), fit, gpuPhrase(fit.gpu)),
     sized(fit.gpu.memory), fit.weights === null ? "–" : sized(fit.weights),
-    sized(fit.pool, "fit.pool"), counted(fit.sequences, "fit.sequences"),
-    counted(fit.longest, "fit.longest"),
+    sized(fit.pool, "fit.pool"), ...room(model, told, fit),
   ]));
 }
 
@@ -153,7 +163,7 @@ function withoutGpu(model, told) {
 
 function memory(model, told) {
   if (!told.fits.length) return withoutGpu(model, told);
-  return told.fits.length === 1 ? oneFit(model, told, told.fits[0]) : [manyFits(told)];
+  return told.fits.length === 1 ? oneFit(model, told, told.fits[0]) : [manyFits(model, told)];
 }
 
 const UNITS = {token: "tokens", window: "window", chunk: "chunk", ratio: "compressed", fixed: "",
@@ -239,7 +249,7 @@ function comparison(models, told) {
       {kind: "kv", name: "KV cache", bytes: one.bytes}];
     return [name,
       ...one.fits.flatMap((fit) => (many ? [mark(fit)]
-        : [mark(fit), counted(fit.sequences, "fit.sequences"), counted(fit.longest, "fit.longest")])),
+        : [mark(fit), ...room(models[i].facts, one, fit)])),
       sized(one.bytes, "kv.bytes"), grouped(one.asked.tokens), sized(one.perToken),
       weights === null ? "–" : sized(weights), bar({all: parts, whole}, null, models[i].id)];
   });
