@@ -20,7 +20,7 @@ ORDER = (
     ("core.counts", "core.dtypes", "core.stores"),
     ("core.codes", "core.files", "core.readings", "core.workload"),
     ("core.config", "core.gpus", "core.jsontext", "core.params", "core.templates", "core.written"),
-    ("core.descend", "core.standing", "core.headers", "core.kinds"),
+    ("core.descend", "core.standing", "core.headers", "core.kinds", "core.ropes"),
     ("core.bundle",),
     ("core.roles",),
     ("core.manifest", "core.patterns", "core.quantization", "core.snapshots"),

@@ -14,6 +14,7 @@ from hfkv.core.families.registry import family_of
 from hfkv.core.files import ModelFiles
 from hfkv.core.readings import Confidence, Reading
 from hfkv.core.record import dataclass
+from hfkv.core.ropes import Stretch, long_rope_start, stretch_of
 from hfkv.core.standing import Standing, class_name, encodes, likeness, standing_of
 from hfkv.core.stores import Fixed, Grows, Layer, LayerKind, Role
 from hfkv.errors import MalformedError, UnsupportedError
@@ -43,7 +44,8 @@ class Architecture:
     wide; `state_dtype` is the format the file asks recurrent states to be kept in, and
     `expanded_head_dim` the width of a head once its latent is unpacked; `stated_window` is
     the file's sliding window, in use or not; `original_max_context` is the length that
-    LongRoPE was made from (None without it); `remote_code` says that the
+    LongRoPE was made from (None without it), and `stretch` what other ropes make of the
+    maximum; `remote_code` says that the
     model_type needs code from its own repository. `layers` is empty when `confidence` is
     UNKNOWN, and `from_tensors` where no config could be read and the tensors' shapes gave
     them; `doubts` are sentences that explain any confidence below DECLARED; `unread` are
@@ -80,6 +82,7 @@ class Architecture:
     expanded_head_dim: int | None = None
     stated_window: int | None = None
     original_max_context: int | None = None
+    stretch: Stretch = Stretch()
     remote_code: bool = False
     readings: tuple[Reading, ...] = ()
     unread: tuple[str, ...] = ()
@@ -169,7 +172,8 @@ def _known(
         state_dtype=_state_dtype(text),
         expanded_head_dim=_expanded_head_dim(text) if latent else None,
         stated_window=_stated_window(text),
-        original_max_context=_original_max_context(root, text),
+        original_max_context=long_rope_start(text, _max_context(root, text)),
+        stretch=stretch_of(text, _max_context(root, text)),
         remote_code=isinstance(root.values.get("auto_map"), dict)
         and _stated_type(root) not in known_model_types(),
         readings=tuple(text.log.readings.values()),
@@ -207,20 +211,6 @@ def _max_context(root: Config, text: Config) -> int | None:
     if text.model_type in own and (found := text.positive(own[text.model_type])):
         return found
     return text.positive("max_context") or root.positive("max_context")
-
-
-def _original_max_context(root: Config, text: Config) -> int | None:
-    """Return the length that LongRoPE stretches, at most the maximum; None for other ropes."""
-    for name in ("rope_scaling", "rope_parameters"):
-        value = text.given(name)
-        if not isinstance(value, dict):
-            continue
-        rope = Config(value, path=f"{text.path}{name}.", log=text.log)
-        if any(rope.given(key) in ("longrope", "su") for key in ("rope_type", "type")):
-            key = "original_max_position_embeddings"
-            found = text.positive(key) or rope.positive(key)
-            return min(found, _max_context(root, text) or found) if found else None
-    return None
 
 
 def _attention_name(layers: tuple[Layer, ...]) -> str:

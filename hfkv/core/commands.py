@@ -9,6 +9,7 @@ from fractions import Fraction
 
 from hfkv.core.architecture import Architecture
 from hfkv.core.budget import engine_step
+from hfkv.core.engines.registry import engine_named
 from hfkv.core.engines.vllm_options import parse_version
 from hfkv.core.engines.vllm_releases import FLAG_SINCE, FORMAT_SINCE
 from hfkv.core.files import ModelFiles
@@ -106,8 +107,10 @@ def _per_gpu(found: FitReport) -> str | None:
 
 def _beyond(start: _Start, allowance: str) -> tuple[str, ...]:
     """Return what a server must be told to go beyond the model's own maximum."""
-    own = start.architecture.max_context
-    return (allowance,) if own is not None and start.kv.tokens > own else ()
+    arch, workload = start.architecture, start.workload
+    served = engine_named(workload.engine).default_context
+    own = max(arch.max_context or 0, (served and served(arch, workload.deployment)) or 0)
+    return (allowance,) if own and start.kv.tokens > own else ()
 
 
 def _vllm(start: _Start) -> Iterator[str]:

@@ -210,11 +210,13 @@ def _context(facts: Facts) -> Iterator[Finding]:
             message=f"{asked:,} tokens are more than the model's {arch.max_context:,}",
             hint="engines refuse it, or need a rope scaling setting",
         )
-    elif asked is None and arch.max_context is not None and kv.tokens < arch.max_context:
+    elif asked is None and arch.max_context is not None and kv.tokens != arch.max_context:
+        more = kv.tokens > arch.max_context
+        why = "a factor of its rope stretches them" if more else "LongRoPE stretches that length"
         yield Finding(
             code="context-engine-default",
-            message=f"{engine_title(kv.engine)} serves {kv.tokens:,} of the model's "
-            f"{arch.max_context:,} tokens unless it is told: LongRoPE stretches that length",
+            message=f"{engine_title(kv.engine)} serves {kv.tokens:,} {'for' if more else 'of'} the "
+            f"model's {arch.max_context:,} tokens unless it is told: {why}",
             hint=f"--context {arch.max_context} counts the model's maximum",
         )
 

@@ -54,19 +54,23 @@ __all__ = [
 _NO_MAXIMUM = 2048  # tokens
 _BLACKWELL = 10
 _GLM_IN_FP8 = (0, 32)
+_YARN_IS_SCALED = (0, 30)
 
 
 def _default_context(arch: Architecture, deployment: Deployment) -> int | None:
     """Return the length that is served where none is given, None for the model's maximum.
 
     From 0.11 on LongRoPE starts at the length it was trained at; a config without a maximum
-    gets 2,048. Source: vLLM 0.32 config/model.py, _get_and_verify_max_len.
+    gets 2,048; a factor multiplies the maximum, and up to 0.28 YaRN's the length it began with.
+    Source: vLLM 0.28 and 0.32 config/model.py, _get_and_verify_max_len.
     """
+    version = parse_version(deployment.engine_version)
     if arch.max_context is None:
         return _NO_MAXIMUM
-    return (
-        arch.original_max_context if parse_version(deployment.engine_version) >= (0, 11) else None
-    )
+    if arch.original_max_context is not None and version >= (0, 11):
+        return arch.original_max_context
+    yarn = arch.stretch.yarn_tokens if version < _YARN_IS_SCALED else None
+    return yarn or arch.stretch.tokens
 
 
 def _default_cache(arch: Architecture, deployment: Deployment) -> str | None:
