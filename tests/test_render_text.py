@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import pytest
-from asked import LLAMA_8B, asked
+from asked import GEMMA_27B, LLAMA_8B, asked
 from hand_made import REPORTS
 from hypothesis import given
 from hypothesis import strategies as st
@@ -149,3 +149,14 @@ def test_a_share_of_the_rest_is_no_share_of_the_total(gpu: str, said: str) -> No
     assert "weights + overhead + 0.9 × the rest" in shown.split("used for")[1]  # --explain
     assert "memory × 0.9" not in shown
     assert "GiB × 0.9" not in shown
+
+
+@pytest.mark.parametrize(
+    ("version", "said"),
+    [("0.12.0", "and what bounds the sequences"), ("0.19.0", "less than a sequence takes")],
+)
+def test_a_check_of_one_group_bounds_nothing(version: str, said: str) -> None:
+    """From 0.14 to 0.19 the check took the blocks of the first of Gemma-3's seven groups."""
+    report = asked(GEMMA_27B, "h100", "vllm", context=32_768, engine_version=version)
+    text = " ".join(inspect_text(report, Style(width=140)).split())
+    assert f"what its start-up check counts, {said}" in text

@@ -115,11 +115,11 @@ def _on_a_gpu(kv: KVReport) -> Iterator[RenderableType]:
         return
     grid = table(f"on one GPU of {engine_title(kv.engine)}", ">a sequence", "")
     grid.add_row("ideal", size(ideal), quiet("what the model needs"))
-    grid.add_row(
-        "admission",
-        size(admission),
-        quiet("what its start-up check counts, and what bounds the sequences"),
-    )
+    bounds = "and what bounds the sequences"
+    if admission < steady:  # vLLM 0.14 to 0.19 checks one group of layers only
+        bounds = "less than a sequence takes"
+    counted = f"what its start-up check counts, {bounds}"
+    grid.add_row("admission", size(admission), quiet(counted))
     grid.add_row("steady state", size(steady), quiet("what a decoding sequence holds"))
     yield grid
 
