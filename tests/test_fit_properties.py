@@ -184,3 +184,20 @@ def test_a_context_above_the_maximum_is_computed_with_a_warning(engine: str) -> 
     assert report.fit[0].max_context == 262_144
     (found,) = (f for f in report.findings if f.code == "context-above-maximum")
     assert found.message == "262,144 tokens are more than the model's 131,072"
+
+
+@some
+@given(MODELS, ENGINES, st.sampled_from(("t4", "rtx4090:2", "a100-40:4")), st.integers(1, 80))
+def test_a_format_of_the_weights_frees_what_it_says(
+    model: str, engine: str, gpu: str, sequences: int
+) -> None:
+    """Asked again with --weights-dtype, to the byte: embeddings and head keep their place."""
+    before = fitted(model, gpu, engine, context=4096, sequences=sequences)
+    for way in before.ways_to_fit:
+        flag, name = way.change.split()[:2]
+        if flag != "--weights-dtype":
+            continue
+        after = fitted(model, gpu, engine, context=4096, sequences=sequences, weights_dtype=name)
+        assert after.fits is way.fits
+        if not way.fits:
+            assert before.short_by_bytes - after.short_by_bytes == way.frees_bytes

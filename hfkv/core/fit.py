@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from hfkv.core.answers import Answers, answers_of, longest_context, simple_sequences
@@ -126,14 +126,14 @@ def fit(
     *,
     measure: Measure | None = None,
     ranks: Ranks | None = None,
-    requantize: Requantize | None = None,
+    requantize: Callable[[str], WeightReport | None] | None = None,
     shares: Shares | None = None,
 ) -> FitReport:
     """Answer whether the workload fits on `choice`, how much does, and what would help.
 
     `kv` is the answer for the asked workload; `ranks` (or a plain `measure`) answer for any
     other, and are asked the same thing many times: cached ones pay. `requantize` estimates
-    the bytes of all weights in another format, and `shares` are `shares_of` the weights, for
+    all weights in another format, and `shares` are `shares_of` the weights, for
     whoever asks about many GPUs. Raises UsageError for a share, an overhead
     or parallel sizes that make no sense.
     """
@@ -158,7 +158,7 @@ def fit(
     )
     if balance.headroom >= 0:
         return report
-    smaller = _requantized(weights, workload, requantize)
+    smaller = _requantized(architecture, workload, requantize) if weights else None
     return replace(report, ways_to_fit=ways_to_fit(case, balance, smaller))
 
 
@@ -260,15 +260,20 @@ def _tables(report: WeightReport) -> int:
 
 
 def _requantized(
-    report: WeightReport | None, workload: Workload, requantize: Requantize | None
+    architecture: Architecture,
+    workload: Workload,
+    requantize: Callable[[str], WeightReport | None] | None,
 ) -> Requantize | None:
-    """Return estimates of what would be on the GPUs, from those of all weights."""
-    if report is None or requantize is None:
+    """Return estimates of what would be on the GPUs, and where, from those of all weights."""
+    if requantize is None:
         return None
 
-    def smaller(name: str) -> int | None:
-        size = requantize(name)
-        return None if size is None else _on_gpus(report, size, workload)
+    def smaller(name: str) -> tuple[int, Shares | None] | None:
+        found = requantize(name)
+        if found is None:
+            return None
+        size = _on_gpus(found, found.loaded_bytes, workload)
+        return size, shares_of(found, architecture, workload)
 
     return smaller
 

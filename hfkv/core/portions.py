@@ -132,7 +132,7 @@ def _cut(role: str, module: str, suffix: str) -> str:
 def in_roles(portions: Iterable[Portion], sizes: dict[str, int]) -> tuple[Portion, ...]:
     """Return portions scaled to other totals of their roles; a role without one is left out.
 
-    Tables that an engine builds stay as they are.
+    Tables that an engine builds stay as they are, and what was mxfp4 is no longer.
     """
     known = tuple(portions)
     sizes = {**sizes, POSITIONS: sum(p.bytes for p in known if p.role == POSITIONS)}
@@ -140,7 +140,7 @@ def in_roles(portions: Iterable[Portion], sizes: dict[str, int]) -> tuple[Portio
     for portion in known:
         totals[portion.role] += portion.bytes
     return tuple(
-        replace(p, bytes=p.bytes * sizes[p.role] // totals[p.role])
+        replace(p, bytes=p.bytes * sizes[p.role] // totals[p.role], matrix=None)
         for p in known
         if p.role in sizes
     )

@@ -94,7 +94,7 @@ def analyze(files: ModelFiles, workload: Workload | None = None) -> Report:
         fit=(),
         workload=work,
         needed=_needed(arch, precision, work, kv),
-        what_if=_what_if(weights, files, work),
+        what_if=_what_if(weights, files, work, work.weights_dtype),
     )
     facts = replace(facts, fit=_fits(facts, engine))
     return Report(
@@ -110,9 +110,10 @@ def analyze(files: ModelFiles, workload: Workload | None = None) -> Report:
     )
 
 
-def _what_if(weights: WeightReport | None, files: ModelFiles, work: Workload) -> WhatIf | None:
-    """Estimate the weights in the format that is asked about; next-token layers stay as stored."""
-    name = work.weights_dtype
+def _what_if(
+    weights: WeightReport | None, files: ModelFiles, work: Workload, name: str | None
+) -> WhatIf | None:
+    """Estimate the weights in another format; next-token layers stay as stored."""
     if weights is None or name is None:
         return None
     found, drafts = what_if(weights, files, name), weights.by_role.get("mtp")
@@ -266,12 +267,12 @@ def _ranks(facts: Facts, engine: Engine) -> Callable[[Workload], Rank]:
     return rank
 
 
-def _requantize(facts: Facts) -> Callable[[str], int | None]:
-    """Return what the weights would take in another format, None where nothing says."""
+def _requantize(facts: Facts) -> Callable[[str], WeightReport | None]:
+    """Return what the weights would be in another format, None where nothing says."""
 
     @cache
-    def size(name: str) -> int | None:
-        found = what_if(facts.weights, facts.files, name) if facts.weights else None
-        return found.bytes if found else None
+    def estimate(name: str) -> WeightReport | None:
+        found = _what_if(facts.weights, facts.files, facts.workload, name)
+        return as_if(facts.weights, found) if facts.weights and found else None
 
-    return size
+    return estimate

@@ -10,6 +10,7 @@ from hfkv.core.balance import Balance, Case, balance_of, largest_context
 from hfkv.core.engines.registry import engine_named
 from hfkv.core.gpus import Gpu, parse_gpu, table, usable_memory
 from hfkv.core.parallel import tensor_parallel_sizes
+from hfkv.core.portions import Shares
 from hfkv.core.record import dataclass, replace
 from hfkv.core.workload import Workload
 from hfkv.errors import HfkvError
@@ -21,8 +22,9 @@ _CONTEXT_STEP = 256  # a shorter context is proposed in whole steps
 # Numbers of GPUs that are tried where any number may share the layers.
 _COUNTS = (*range(2, 9), 10, 12, 14, 16, 20, 24, 32, 48, 64, 96, 128, 256, 512, 1024)
 
-# Estimates the bytes of the weights on the GPUs in another format; None: there is no way.
-Requantize = Callable[[str], int | None]
+# Estimates the bytes of the weights on the GPUs in another format, and what of them would be
+# where; None: there is no way.
+Requantize = Callable[[str], tuple[int, Shares | None] | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,10 +107,11 @@ def _shorter(work: Workload, tokens: int) -> str | None:
 def _smaller_weights(case: Case, before: Balance, requantize: Requantize) -> Iterator[WayToFit]:
     """Yield weights in the engine's usual formats, down to the first that is enough."""
     for name in engine_named(case.workload.engine).weight_formats:
-        size = requantize(name)
-        if size is None or case.weights is None or size > case.weights * _WORTHWHILE:
+        found = requantize(name)
+        if found is None or case.weights is None or found[0] > case.weights * _WORTHWHILE:
             continue
-        after = balance_of(replace(case, weights=size), before.rank)
+        changed = replace(case, weights=found[0], shares=found[1])
+        after = balance_of(changed, before.rank)
         yield _way(f"--weights-dtype {name}", before, after, estimate=True)
         if after.headroom >= 0:
             return
