@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from importlib import resources
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,13 @@ from hand_made import REPORTS
 
 from hfkv.api.reports import Report as Answer
 from hfkv.core.engines.registry import ENGINES
-from hfkv.core.files import ModelFiles, Target
+from hfkv.core.files import ModelFiles, Target, TensorGroup
 from hfkv.core.gpus import parse_gpu
 from hfkv.core.report import Report, analyze
 from hfkv.core.snapshots import loads
 from hfkv.core.workload import Deployment, Workload
+from hfkv.core.written import context as read_context
+from hfkv.core.written import whole as read_whole
 from hfkv.errors import HfkvError
 from hfkv.render.html import page_document, render_html
 from hfkv.render.phrases import verdict
@@ -268,6 +271,33 @@ def test_the_arithmetic_is_that_of_every_engine(page: Page, engine: str) -> None
     assert agreed >= 10
 
 
+def test_mxfp4_experts_are_laid_out_for_the_gpu_that_is_chosen(page: Page) -> None:
+    """Kernels pad gpt-oss otherwise on each kind of GPU; the script and `analyze` agree."""
+    shapes = {
+        "gate_up_proj_blocks": (32, 5760, 90, 16),
+        "gate_up_proj_scales": (32, 5760, 90),
+        "down_proj_blocks": (32, 2880, 90, 16),
+        "down_proj_scales": (32, 2880, 90),
+    }
+    tensors = tuple(
+        TensorGroup(name=f"model.layers.{{}}.mlp.experts.{name}", dtype="U8", shape=shape,
+                    nbytes=prod(shape), count=24, layers=tuple(range(24)))
+        for name, shape in shapes.items()
+    )  # fmt: skip
+    files = replace(_config_only("openai--gpt-oss-20b"), tensors=tensors)
+    facts = page_document(analyze(files, Workload(engine="vllm")))["page"]["facts"]
+    gpus = ("a100-80", "h100-80", "b200", "mi300x", "rtx5090")
+    settings = [
+        replace(one, gpu=gpu, count=count)
+        for one in drawn(5, 1, ["auto"], lengths=False)
+        for gpu in gpus
+        for count in (1, 2, 4)
+    ]
+    found = scripted(page, facts, settings)
+    assert found == [answers(files, setting.workload("vllm")) for setting in settings]
+    assert len({told["weights"] for told in found[::3]}) == 4  # B200 and 5090 pad as Marlin does
+
+
 def test_it_opens_with_what_was_asked_and_comes_back_to_it(page: Page, tmp_path: Path) -> None:
     """The first answer of the script is the sentence in the markup, and so is the last."""
     work = work_on("rtx4090", seq_lens=(100, 5000, 32_000), kv_dtype="fp8")
@@ -306,6 +336,25 @@ def test_the_line_above_the_bar_is_that_of_the_text(
     assert "1 token × 1 sequence" in page.verdict()
     page.put("sequences", 2)  # recalculated, not as it was written
     assert "1 token × 2 sequences" in page.verdict()
+
+
+@pytest.mark.parametrize(("name", "reader"), [("context", read_context), ("sequences", read_whole)])
+def test_a_number_that_no_command_takes_is_not_taken(
+    page: Page, tmp_path: Path, name: str, reader: Callable[[str], object]
+) -> None:
+    """The largest number is the command's own; beyond it, and below 1, the last answer stands."""
+    page.open(written(tmp_path, LLAMA, work=work_on("h100-80", context=4096)))
+    most = page.run(f"return document.getElementById('{name}').max")
+    assert reader(most) == int(most)
+    with pytest.raises(ValueError, match="is not"):
+        reader(str(int(most) + 1))
+    page.put(name, most)
+    said = page.verdict()
+    assert f"{int(most):,} {'tokens' if name == 'context' else 'sequences'}" in said
+    for wrong in (int(most) + 1, 0, -5, "1.5"):
+        page.put(name, wrong)
+        assert page.verdict() == said
+    assert page.log() == []
 
 
 def test_what_memory_does_not_limit_is_any(page: Page, tmp_path: Path) -> None:

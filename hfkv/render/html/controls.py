@@ -13,10 +13,10 @@ def controls(*, several: bool) -> Html:
         "form",
         el("h2", "What if", id="what-if"),
         None if several else el("p", data_region="echo", aria_hidden="true"),
-        _ranged("context", "Context", "tokens of each sequence"),
+        _ranged("context", "Context", "tokens of each sequence", 10**12),
         _check("own-maximum", "each model's own maximum") if several else None,
         el("p", data_region="lengths", class_="quiet", hidden=True),
-        _ranged("sequences", "Sequences", "resident at once"),
+        _ranged("sequences", "Sequences", "resident at once", 10**9),
         _chosen("format", "KV cache format"),
         _chosen("gpu", "GPU"),
         _chosen("count", "Number of GPUs"),
@@ -35,12 +35,15 @@ def controls(*, several: bool) -> Html:
     )
 
 
-def _ranged(name: str, label: str, unit: str) -> Html:
-    """Return a number that can be typed, and a slider over the usual ones."""
+def _ranged(name: str, label: str, unit: str, most: int) -> Html:
+    """Return a number that can be typed, up to what a command takes, and a slider of usual ones."""
+    typed = el(
+        "input", type="number", id=name, min=1, max=most, step=1, inputmode="numeric", required=True
+    )
     return el(
         "div",
         el("label", label, " ", el("span", unit, class_="quiet"), for_=name),
-        el("input", type="number", id=name, min=1, step=1, inputmode="numeric", required=True),
+        typed,
         el("input", type="range", id=f"{name}-slider", aria_label=f"{label}, slider"),
         class_="field",
     )
