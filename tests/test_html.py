@@ -29,6 +29,7 @@ from hfkv.render.phrases import plan_phrase, verdict
 from hfkv.render.speed import CAVEAT, ceiling_phrase
 from hfkv.render.units import integer, size
 
+CONFIGS = Path(__file__).parent.parent / "fixtures" / "configs"
 MODELS = Path(__file__).parent.parent / "fixtures" / "models"
 HOSTILE = "</script><script>alert(1)</script>\"'><img src=x onerror=alert(2)>\u202e{{x}}$x&amp;"
 
@@ -304,3 +305,15 @@ def test_scripts_and_styles_stay_readable() -> None:
     assert len(own) >= 9
     for place in own:
         assert place.read_text(encoding="utf-8").count("\n") <= 350, place.name
+
+
+def test_a_format_that_depends_on_the_gpu_leaves_the_controls_out() -> None:
+    """GLM-5 is in fp8 on a B200 under vLLM and not on an H200, unless a format is named."""
+    config = json.loads((CONFIGS / "zai-org--GLM-5" / "config.json").read_bytes())
+    files = ModelFiles(target=Target(kind="file", id="GLM-5"), config=config)
+    work = Workload(context=8192, engine="vllm", deployment=Deployment(gpus=parse_gpu("b200:8")))
+    said = page_document(analyze(files, work))["page"]["no_controls"]
+    assert said is not None
+    assert said.startswith("vLLM keeps this model's cache in another format on some GPUs")
+    named = replace(work, kv_dtype="fp8")
+    assert page_document(analyze(files, named))["page"]["no_controls"] is None

@@ -11,12 +11,15 @@ from dataclasses import replace
 from typing import Any
 
 from hfkv.core.budget import utilization
+from hfkv.core.engines.engine import Engine
+from hfkv.core.engines.mxfp4 import Mxfp4Kernel
 from hfkv.core.engines.registry import engine_named
 from hfkv.core.engines.stages import pipeline_stages
 from hfkv.core.engines.titles import engine_title
 from hfkv.core.fit import fit
 from hfkv.core.gpus import parse_gpu, table
 from hfkv.core.kv import KVReport, size_cache
+from hfkv.core.quantization import read_scheme
 from hfkv.core.report import Report
 from hfkv.core.workload import Deployment, GpuChoice, Workload
 from hfkv.errors import UsageError
@@ -49,6 +52,7 @@ _DEPLOYMENT = (
     "max_num_batched_tokens",
     "max_num_seqs",
 )
+_OF_WEIGHTS = ("weights are", "mxfp4 experts are")  # notes that no control changes
 # Engines whose own account of a sequence arithmetic.js has.
 _PORTED = frozenset({"sglang", "vllm"})
 
@@ -60,6 +64,12 @@ def no_controls(report: Report) -> str | None:
     if engine.rank is not None and engine.name not in _PORTED:
         title = engine_title(engine.name)
         return f"The controls of this page do not know how {title} reserves, {as_asked}."
+    if _format_depends_on_gpu(report, engine):
+        title = engine_title(engine.name)
+        return (
+            f"{title} keeps this model's cache in another format on some GPUs, which the "
+            f"controls of this page do not know, {as_asked}."
+        )
     plain = Deployment(**{name: getattr(work.deployment, name) for name in _DEPLOYMENT})
     known = {name: getattr(work, name) for name in _WORK}
     if Workload(**{**known, "deployment": plain}) != work:
@@ -67,10 +77,23 @@ def no_controls(report: Report) -> str | None:
     return None
 
 
+def _format_depends_on_gpu(report: Report, engine: Engine) -> bool:
+    """Tell whether nobody names the cache's format, and the engine has more than one."""
+    if report.workload.kv_dtype != "auto" or engine.default_cache is None:
+        return False
+    scheme = read_scheme(report.files)
+    if scheme is not None and scheme.kv_dtype is not None:
+        return False
+    arch, deployment = report.architecture, report.workload.deployment
+    on = (replace(deployment, gpus=parse_gpu(gpu.slug)) for gpu in table())
+    return len({engine.default_cache(arch, one) for one in on}) > 1
+
+
 def facts(report: Report, kv: KVReport) -> dict[str, Any]:
     """Return the facts of one model whose cache could be sized."""
     arch, work = report.architecture, report.workload
-    splits = list(_splits(report, kv))
+    kernels = _kernels(report)
+    splits = list(_splits(report, kv, kernels))
     held = holdings(report, kv)
     source = arch.source_tokens if work.source_tokens is None else work.source_tokens
     return {
@@ -84,6 +107,7 @@ def facts(report: Report, kv: KVReport) -> dict[str, Any]:
         "weights": report.weights.loaded_bytes if report.weights else None,
         "simple": _simple(report, kv, held["rows"]),
         **held,
+        "kernels": {slug: i for i, slugs in enumerate(kernels) for slug in slugs},
         "splits": splits,
         "shares": shares(arch, work, splits),
         "overhead": spending(arch, work),
@@ -163,20 +187,37 @@ def _applies_at_first(report: Report) -> bool:
     return first.simple_formula.applies
 
 
-def _splits(report: Report, kv: KVReport) -> Iterator[dict[str, Any]]:
+def _kernels(report: Report) -> list[list[str]]:
+    """Return the GPUs by how the engine lays mxfp4 experts out there; none without any."""
+    if report.weights is None or not any(part.matrix for part in report.weights.portions):
+        return []
+    kernel = engine_named(report.workload.engine).mxfp4_kernel
+    version = report.workload.deployment.engine_version
+    found: dict[Mxfp4Kernel, list[str]] = {}
+    for gpu in table():
+        found.setdefault(kernel(parse_gpu(gpu.slug)[0], version), []).append(gpu.slug)
+    return list(found.values())
+
+
+def _splits(report: Report, kv: KVReport, kernels: list[list[str]]) -> Iterator[dict[str, Any]]:
     """Yield how each number of GPUs shares the model, or why it cannot."""
     asked = {gpu.count for gpu in report.workload.deployment.gpus}
     for count in sorted(asked | set(_COUNTS)):
         try:
-            yield {"count": count, **_split(report, kv, count)}
+            split = _split(report, kv, count)
+            others = [_split(report, kv, count, slugs[0]) for slugs in kernels]
         except UsageError as error:
             yield {"count": count, "refused": error.message}
+            continue
+        laid_out = [{name: one[name] for name in ("weights", "notes")} for one in others]
+        yield {"count": count, **split, "kernels": laid_out}
 
 
-def _split(report: Report, kv: KVReport, count: int) -> dict[str, Any]:
+def _split(report: Report, kv: KVReport, count: int, slug: str | None = None) -> dict[str, Any]:
     """Return the ranks and the weights on each; raises UsageError where the count does not do."""
     arch = report.architecture
     roomy = replace(parse_gpu("10000gb")[0], count=count)
+    roomy = roomy if slug is None else replace(roomy, slug=slug)
     work = replace(report.workload, deployment=replace(report.workload.deployment, gpus=(roomy,)))
     found = fit(arch, report.weights, kv, work, roomy, measure=_nothing)
     stages = pipeline_stages(len(arch.layers), found.pipeline_parallel_size)
@@ -184,7 +225,7 @@ def _split(report: Report, kv: KVReport, count: int) -> dict[str, Any]:
         "tp": found.tensor_parallel_size,
         "pp": found.pipeline_parallel_size,
         "weights": found.weights_bytes_per_gpu,
-        "notes": [note for note in found.notes if note.startswith("weights are")],
+        "notes": [note for note in found.notes if note.startswith(_OF_WEIGHTS)],
         "stages": [[stage.start, stage.stop] for stage in stages],
     }
 

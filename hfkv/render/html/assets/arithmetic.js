@@ -144,10 +144,11 @@ function longest(held, spaceFor, limit) {
   return low;
 }
 
-function splitOf(model, count) {
+// How so many GPUs share the model; mxfp4 experts are laid out by kind of GPU.
+function splitOf(model, {slug, count}) {
   const split = model.splits.find((one) => one.count === count);
   if (split.refused) throw new Refused(split.refused);
-  return split;
+  return {...split, ...split.kernels[model.kernels[slug]]};
 }
 
 // The share of the memory: asked for, else the engine's own for this GPU, else its usual one.
@@ -164,7 +165,7 @@ function roomOf(model, memory, [top, bottom], spent) {
 // The account of one choice of GPU.
 function fitOf(model, asked, format, gpu) {
   const pooled = model.reserves ? vllmPool(model, gpu, format) : null;
-  const split = splitOf(model, gpu.count);
+  const split = splitOf(model, gpu);
   const kept = heldOf(model, split, format, reservedOf);
   const reserved = pooled && vllmReserved(model, gpu, pooled);
   const held = (tokens) => (reserved ? {...kept(tokens), bytes: reserved(tokens)} : kept(tokens));
