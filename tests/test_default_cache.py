@@ -46,3 +46,16 @@ def test_sparse_latents_on_blackwell(
     if size in (78 * (PACKED + INDEX), 61 * (PACKED + INDEX)):
         assert report.kv.dtype == "fp8_e4m3"
         assert report.kv.dtype_source.startswith("default of ")
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_each_gpu_has_its_own(engine: str) -> None:
+    """The kinds of GPU of one question do not share a format, in either order."""
+    config = json.loads((CONFIGS / GLM_5 / "config.json").read_bytes())
+    files = ModelFiles(target=Target(kind="file", id=GLM_5), config=config)
+    for order in (("h200:8", "b200:8"), ("b200:8", "h200:8")):
+        gpus = tuple(gpu for text in order for gpu in parse_gpu(text))
+        work = Workload(context=16_384, engine=engine, deployment=Deployment(gpus=gpus))
+        found = {fit.gpu: fit.kv_bytes_per_sequence_per_gpu for fit in analyze(files, work).fit}
+        assert found["h200"] == 16_384 * 78 * (WIDE + INDEX)
+        assert found["b200"] == 16_384 * 78 * (PACKED + INDEX)

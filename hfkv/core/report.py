@@ -257,7 +257,9 @@ def _ranks(facts: Facts, engine: Engine) -> Callable[[Workload], Rank]:
     known: dict[Hashable, Rank] = {}
 
     def rank(workload: Workload) -> Rank:
-        key = (engine.settings(workload.deployment), workload.kv_dtype)
+        deployment, own = workload.deployment, engine.default_cache
+        format_there = own and own(facts.architecture, deployment)
+        key = (engine.settings(deployment), workload.kv_dtype, format_there)
         if key not in known:
             precision = _precision(facts.architecture, facts.files, engine, facts.scheme, workload)
             one = rank_of(facts.architecture, workload, engine, precision)
