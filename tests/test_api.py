@@ -54,7 +54,7 @@ SAME: list[tuple[dict[str, Any], list[str]]] = [
     (
         {
             "engine": "vllm",
-            "engine_version": "0.10.0",
+            "engine_version": "0.12.0",
             "gpu": "h100:32",
             "max_num_seqs": 64,
             "max_num_batched_tokens": "2048",
@@ -68,7 +68,7 @@ SAME: list[tuple[dict[str, Any], list[str]]] = [
             "--engine",
             "vllm",
             "--engine-version",
-            "0.10.0",
+            "0.12.0",
             "-g",
             "h100:32",
             "--max-num-seqs",
@@ -97,6 +97,7 @@ WRONG: list[tuple[dict[str, Any], list[str]]] = [
     ({"offload": "20%"}, ["--offload", "20%"]),
     ({"seq_lens": ["a"]}, ["--seq-lens", "a"]),
     ({"timeout": 0}, ["--timeout", "0"]),
+    ({"output_tokens": 10}, ["--output-tokens", "10"]),
     ({"gpu": "h900"}, ["--gpu", "h900"]),
     ({"engine": "vlm"}, ["--engine", "vlm"]),
     ({"kv_dtype": "fp7"}, ["--kv-dtype", "fp7"]),

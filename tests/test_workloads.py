@@ -38,10 +38,11 @@ def test_prompt_and_output_add_up() -> None:
             "--prompt and --output replace --context and --seq-lens",
         ),
         (
-            {"output": 1024, "seq_lens": (4096,)},
+            {"prompt": 1024, "seq_lens": (4096,)},
             "--prompt and --output replace --context and --seq-lens",
         ),
         ({"prompt": -1, "output": 5}, "--prompt and --output must not be negative"),
+        ({"output": 5}, "--output-tokens follow a --prompt, and there is none"),
         (
             {"prompt": 0, "output": 0},
             "a sequence length must be a positive number of tokens",

@@ -94,8 +94,13 @@ def resolved(work: Workload) -> Workload:
 
     Raises UsageError for numbers that make no sense together or at all.
     """
-    if work.prompt is not None or work.output is not None:
-        parts = (work.prompt or 0, work.output or 0)
+    if work.prompt is None and work.output is not None:
+        raise UsageError(
+            "--output-tokens follow a --prompt, and there is none",
+            hint="add --prompt, or say --context for all of it",
+        )
+    if work.prompt is not None:
+        parts = (work.prompt, work.output or 0)
         if work.seq_lens or work.context not in (None, sum(parts)):
             raise UsageError(
                 "--prompt and --output replace --context and --seq-lens",
