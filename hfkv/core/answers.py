@@ -27,6 +27,12 @@ class ContextRow:
     max_sequences: int
     simple_formula_max_sequences: int | None = None
 
+    @property
+    def by_simple_formula(self) -> int:
+        """Return what the simple formula says, also where that is the truth."""
+        said = self.simple_formula_max_sequences
+        return self.max_sequences if said is None else said
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answers:

@@ -109,13 +109,8 @@ def _context_sheet(rows: tuple[ContextRow, ...]) -> Sheet:
     grid = table("tokens of each", *(f">{tokens(row.tokens)}" for row in rows))
     grid.add_row("sequences", *(integer(row.max_sequences) for row in rows))
     if any(row.simple_formula_max_sequences is not None for row in rows):
-        simple = (
-            row.max_sequences
-            if row.simple_formula_max_sequences is None
-            else row.simple_formula_max_sequences
-            for row in rows
-        )
-        grid.add_row(quiet("simple formula"), *(quiet(integer(number)) for number in simple))
+        simple = (quiet(integer(row.by_simple_formula)) for row in rows)
+        grid.add_row(quiet("simple formula"), *simple)
     return grid
 
 

@@ -61,13 +61,8 @@ def _contexts(rows: tuple[ContextRow, ...]) -> Html:
     heading = ("tokens of each", *(f">{tokens(row.tokens)}" for row in rows))
     shown: list[tuple[str, ...]] = [("sequences", *(integer(row.max_sequences) for row in rows))]
     if any(row.simple_formula_max_sequences is not None for row in rows):
-        simple = (
-            row.max_sequences
-            if row.simple_formula_max_sequences is None
-            else row.simple_formula_max_sequences
-            for row in rows
-        )
-        shown.append(("by the simple formula", *map(integer, simple)))
+        simple = (integer(row.by_simple_formula) for row in rows)
+        shown.append(("by the simple formula", *simple))
     return table(heading, shown, "How many sequences of each length fit")
 
 
