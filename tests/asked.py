@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import fields
 from functools import cache
+from math import prod
 from pathlib import Path
 from typing import Any
 
-from hfkv.core.files import ModelFiles
+from hfkv.core.files import ModelFiles, TensorGroup
 from hfkv.core.fit import FitReport
 from hfkv.core.gpus import parse_gpu
 from hfkv.core.report import Report, analyze
@@ -46,3 +47,24 @@ def fitted(model: str, gpu: str, engine: str = "none", **given: Any) -> FitRepor
     """Return how a model fits on one choice of GPU."""
     (one,) = asked(model, gpu, engine, **given).fit
     return one
+
+
+def gpt_oss_experts() -> tuple[TensorGroup, ...]:
+    """Return the experts of gpt-oss-20b as its index names them: mxfp4, 2880 wide both ways."""
+    shapes = {
+        "gate_up_proj_blocks": (32, 5760, 90, 16),
+        "gate_up_proj_scales": (32, 5760, 90),
+        "down_proj_blocks": (32, 2880, 90, 16),
+        "down_proj_scales": (32, 2880, 90),
+    }
+    return tuple(
+        TensorGroup(
+            name=f"model.layers.{{}}.mlp.experts.{name}",
+            dtype="U8",
+            shape=shape,
+            nbytes=prod(shape),
+            count=24,
+            layers=tuple(range(24)),
+        )
+        for name, shape in shapes.items()
+    )

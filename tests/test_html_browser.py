@@ -6,18 +6,18 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from importlib import resources
-from math import prod
 from pathlib import Path
 from typing import Any
 
 import pytest
+from asked import gpt_oss_experts
 from browser.driver import Page, chromium
 from browser.settings import Setting, answers, drawn
 from hand_made import REPORTS
 
 from hfkv.api.reports import Report as Answer
 from hfkv.core.engines.registry import ENGINES
-from hfkv.core.files import ModelFiles, Target, TensorGroup
+from hfkv.core.files import ModelFiles, Target
 from hfkv.core.gpus import parse_gpu
 from hfkv.core.report import Report, analyze
 from hfkv.core.snapshots import loads
@@ -273,18 +273,7 @@ def test_the_arithmetic_is_that_of_every_engine(page: Page, engine: str) -> None
 
 def test_mxfp4_experts_are_laid_out_for_the_gpu_that_is_chosen(page: Page) -> None:
     """Kernels pad gpt-oss otherwise on each kind of GPU; the script and `analyze` agree."""
-    shapes = {
-        "gate_up_proj_blocks": (32, 5760, 90, 16),
-        "gate_up_proj_scales": (32, 5760, 90),
-        "down_proj_blocks": (32, 2880, 90, 16),
-        "down_proj_scales": (32, 2880, 90),
-    }
-    tensors = tuple(
-        TensorGroup(name=f"model.layers.{{}}.mlp.experts.{name}", dtype="U8", shape=shape,
-                    nbytes=prod(shape), count=24, layers=tuple(range(24)))
-        for name, shape in shapes.items()
-    )  # fmt: skip
-    files = replace(_config_only("openai--gpt-oss-20b"), tensors=tensors)
+    files = replace(_config_only("openai--gpt-oss-20b"), tensors=gpt_oss_experts())
     facts = page_document(analyze(files, Workload(engine="vllm")))["page"]["facts"]
     gpus = ("a100-80", "h100-80", "b200", "mi300x", "rtx5090")
     settings = [

@@ -7,7 +7,7 @@ from fractions import Fraction
 from math import prod
 
 import pytest
-from asked import GEMMA_27B, GIB, LLAMA_8B, QWEN3_30B, fitted, stored
+from asked import GEMMA_27B, GIB, LLAMA_8B, QWEN3_30B, fitted, gpt_oss_experts, stored
 from fit_cases import LLAMA, cache_of, llama_cache
 
 from hfkv.core.architecture import read_architecture
@@ -159,17 +159,7 @@ def test_drafting_loads_the_next_token_layers_on_the_last_stage() -> None:
 
 def gpt_oss() -> WeightReport:
     """Return the experts of gpt-oss-20b: 24 layers of 32, 2880 wide both ways."""
-    shapes = {
-        "gate_up_proj_blocks": (32, 5760, 90, 16),
-        "gate_up_proj_scales": (32, 5760, 90),
-        "down_proj_blocks": (32, 2880, 90, 16),
-        "down_proj_scales": (32, 2880, 90),
-    }
-    tensors = tuple(
-        TensorGroup(name=f"model.layers.{{}}.mlp.experts.{name}", dtype="U8", shape=shape,
-                    nbytes=prod(shape), count=24, layers=tuple(range(24)))
-        for name, shape in shapes.items()
-    )  # fmt: skip
+    tensors = gpt_oss_experts()
     config = {"num_hidden_layers": 24, "quantization_config": {"quant_method": "mxfp4"}}
     report = weigh(ModelFiles(target=Target(kind="file", id="x"), config=config, tensors=tensors))
     assert report is not None
