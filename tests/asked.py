@@ -7,6 +7,7 @@ from functools import cache
 from math import prod
 from pathlib import Path
 from typing import Any
+from unicodedata import bidirectional, category
 
 from hfkv.core.files import ModelFiles, TensorGroup
 from hfkv.core.fit import FitReport
@@ -47,6 +48,19 @@ def fitted(model: str, gpu: str, engine: str = "none", **given: Any) -> FitRepor
     """Return how a model fits on one choice of GPU."""
     (one,) = asked(model, gpu, engine, **given).fit
     return one
+
+
+def steers(text: str) -> bool:
+    """Return whether a character of the text moves a cursor, breaks or turns lines, or is none.
+
+    Unicode's own classes: controls, surrogates, line and paragraph separators, and the marks
+    that set a direction.
+    """
+    turns = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
+    return any(
+        category(c) in {"Cc", "Cs", "Zl", "Zp"} or bidirectional(c) in turns or c in "\u200e\u200f"
+        for c in text
+    )
 
 
 def gpt_oss_experts() -> tuple[TensorGroup, ...]:

@@ -52,7 +52,7 @@ def script() -> NoReturn:
     answer is of no interest any more; what was written is all there is to save. Nearly all that
     is made stays until then, so looking for garbage after every 700 objects finds none.
     """
-    gc.set_threshold(50_000)
+    gc.set_threshold(200_000)
     code = main()
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from hfkv.core.architecture import Architecture
-from hfkv.core.budget import utilization
 from hfkv.core.counts import counted
 from hfkv.core.engines.titles import engine_title
 from hfkv.core.engines.versions import version_findings
@@ -257,6 +256,8 @@ def _without_cache(facts: Facts) -> Iterator[Finding]:
     deployment, weights = facts.workload.deployment, facts.weights
     if facts.kv is not None or not deployment.gpus:
         return
+    from hfkv.core.budget import utilization  # noqa: PLC0415  for a GPU only
+
     if weights is not None and facts.what_if is not None:
         weights = as_if(weights, facts.what_if)
     least = 0 if weights is None or not weights.complete else weights.loaded_bytes

@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any
 
-from hfkv.render.units import UNSAFE
+from hfkv.render.units import escaped
 
 __all__ = ["dumps", "dumps_line", "error_document"]
 
@@ -15,13 +15,13 @@ def dumps(document: dict[str, Any]) -> str:
     """Return the document as text: one space of indent, UTF-8, nothing that steers a terminal."""
     lines = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False).split("\n")
     # json escapes C0 only: a terminal obeys C1 and bidirectional marks as well
-    return "".join(UNSAFE.sub(_escape, line) + "\n" for line in lines)
+    return "".join(escaped(line, _escape) + "\n" for line in lines)
 
 
 def dumps_line(document: dict[str, Any]) -> str:
     """Return the document as one line, as safe to show as the text of `dumps`."""
     text = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return UNSAFE.sub(_escape, text) + "\n"
+    return escaped(text, _escape) + "\n"
 
 
 def _escape(match: re.Match[str]) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 __all__ = [
-    "UNSAFE",
     "clean",
     "count",
     "dtype",
+    "escaped",
     "integer",
     "percent",
     "ratio",
@@ -28,15 +28,18 @@ _SHORT_DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "floa
 
 # C0, DEL and C1 move a terminal's cursor; line separators and bidirectional marks reorder what
 # is read; a lone surrogate cannot be encoded at all.
-UNSAFE = re.compile(
-    r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
-)
+_UNSAFE = r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 
 
 def clean(text: str, limit: int = 400) -> str:
     r"""Return foreign text with control characters written out (`\x1b`), cut to `limit`."""
     shown = text if len(text) <= limit else text[: limit - 1] + "…"
-    return UNSAFE.sub(_escape, shown)
+    return escaped(shown, _escape)
+
+
+def escaped(text: str, escape: Callable[[re.Match[str]], str]) -> str:
+    """Return text with everything that steers a terminal escaped; nearly all text has none."""
+    return text if text.isprintable() else re.sub(_UNSAFE, escape, text)
 
 
 def _escape(match: re.Match[str]) -> str:

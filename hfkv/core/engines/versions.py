@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hfkv.core.engines.titles import engine_title
-from hfkv.core.engines.vllm_options import LATEST, parse_version
 from hfkv.core.readings import Finding
 
 __all__ = ["version_findings"]
@@ -26,6 +25,8 @@ def version_findings(engine: str, version: str | None) -> Iterator[Finding]:
             hint="only vLLM's rules are known by version",
         )
         return
+    from hfkv.core.engines.vllm_options import LATEST, parse_version  # noqa: PLC0415  seldom asked
+
     asked = parse_version(version)
     if _FIRST <= asked <= LATEST:
         return
