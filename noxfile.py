@@ -39,7 +39,7 @@ def types(session: nox.Session) -> None:
 @nox.session
 def packaging(session: nox.Session) -> None:
     """Install the wheel beside each huggingface_hub, and as an extension of `hf`."""
-    session.run("python", "benchmarks/packaging.py", *session.posargs)
+    session.run("python", "benchmarks/installs.py", *session.posargs)
 
 
 @nox.session(venv_backend="none")

@@ -290,7 +290,7 @@ def truth(setting: Setting, model: str) -> dict[str, Any]:
         )
     tokens = TRUTH_LENGTHS.get(model, LENGTHS.get(model, TOKENS))
     script = str(ROOT / "benchmarks" / "transformers_truth.py")
-    text = setting.run(setting.transformers, "-P", script, str(hub / "config.json"), str(tokens))
+    text = setting.run(setting.transformers, script, str(hub / "config.json"), str(tokens))
     found = json.loads(text)
     return {"weights": weights, "kv": found["bytes"], "tensors": found["tensors"]}
 

@@ -1,4 +1,4 @@
-"""What is shipped: the wheel and the sdist, built here; benchmarks/packaging.py installs them."""
+"""What is shipped: the wheel and the sdist, built here; benchmarks/installs.py installs them."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_the_sdist_holds_all_that_is_needed_to_check_it(unpacked: Path) -> None:
     wanted = {
         *("LICENSE", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "noxfile.py", "action.yml"),
         *(".ci/run", ".pre-commit-hooks.yaml", "pyproject.toml", "tests/conftest.py"),
-        *("benchmarks/packaging.py", "fixtures/models/meta-llama--Llama-3.1-8B.hfkv.json"),
+        *("benchmarks/installs.py", "fixtures/models/meta-llama--Llama-3.1-8B.hfkv.json"),
     }
     assert wanted <= held
 

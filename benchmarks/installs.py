@@ -1,6 +1,6 @@
 """Install hfkv as people do, and use it: beside each huggingface_hub, and as an extension of `hf`.
 
-    python benchmarks/packaging.py [--keep FOLDER]
+    python benchmarks/installs.py [--keep FOLDER]
 
 Needs an index of packages (pip's own configuration says which), and no Hub: a small one runs on
 this machine. It builds the sdist, and the wheel from the sdist; installs the wheel in one
