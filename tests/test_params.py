@@ -11,11 +11,12 @@ import pytest
 from hub_server import HubServer, weights
 
 from hfkv.core.files import ModelFiles, Target
+from hfkv.core.gpus import parse_gpu
 from hfkv.core.params import as_config
 from hfkv.core.readings import Confidence
 from hfkv.core.report import Report, analyze
 from hfkv.core.snapshots import dumps, loads
-from hfkv.core.workload import Workload
+from hfkv.core.workload import Deployment, Workload
 from hfkv.sources import load
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
@@ -92,6 +93,45 @@ def test_a_folder_in_mistrals_own_format(tmp_path: Path) -> None:
     sources = {r.field: r.source for r in report.architecture.readings}
     assert sources["num_key_value_heads"] == "params.json: n_kv_heads"
     assert loads(dumps(files).encode(), where="snapshot") == files
+
+
+def vision_header() -> dict[str, tuple[int, ...]]:
+    """Return the tower of Mistral-Small-3.1: 24 layers of 1024, 4096 wide inside, and adapters."""
+    at = "vision_encoder."
+    shapes: dict[str, tuple[int, ...]] = {
+        f"{at}patch_conv.weight": (1024, 3 * 14 * 14),
+        f"{at}ln_pre.weight": (1024,),
+        "patch_merger.merging_layer.weight": (1024, 4096),
+        "vision_language_adapter.w_in.weight": (5120, 1024),
+        "vision_language_adapter.w_out.weight": (5120, 5120),
+        "pre_mm_projector_norm.weight": (1024,),
+    }
+    for i in range(24):
+        layer = f"{at}transformer.layers.{i}."
+        shapes |= {f"{layer}attention.{name}.weight": (1024, 1024) for name in ("wq", "wk", "wv")}
+        shapes |= {
+            f"{layer}attention.wo.weight": (1024, 1024),
+            f"{layer}attention_norm.weight": (1024,),
+            f"{layer}ffn_norm.weight": (1024,),
+            f"{layer}feed_forward.w1.weight": (4096, 1024),
+            f"{layer}feed_forward.w2.weight": (1024, 4096),
+            f"{layer}feed_forward.w3.weight": (4096, 1024),
+        }
+    return shapes
+
+
+@pytest.mark.parametrize(("gpu", "printed"), [("h100", 44.76), ("h100:4", 11.86)])
+def test_every_rank_has_the_whole_of_mistrals_own_tower(
+    tmp_path: Path, gpu: str, printed: float
+) -> None:
+    """Logs L033 and L067: Mistral-Small-3.1, whose text model has Devstral's shapes."""
+    write(tmp_path / "consolidated.safetensors", {**devstral_header(), **vision_header()})
+    stated = {**params(DEVSTRAL), "max_position_embeddings": 131_072}
+    (tmp_path / "params.json").write_text(json.dumps(stated))
+    work = Workload(context=8192, engine="vllm", deployment=Deployment(gpus=parse_gpu(gpu)))
+    (fit,) = analyze(load(str(tmp_path)), work).fit
+    assert fit.weights_bytes_per_gpu is not None
+    assert fit.weights_bytes_per_gpu / 2**30 == pytest.approx(printed, rel=0.005)
 
 
 def test_both_descriptions_of_a_model_agree() -> None:

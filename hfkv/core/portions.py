@@ -7,7 +7,8 @@ row-parallel matrices. Keys and values are cut by their heads, which are copied 
 fewer than ranks.
 Source: vLLM 0.19, model_executor/layers/linear.py (QKVParallelLinear, RowParallelLinear) and
 model_executor/models: deepseek_v2.py (`fused_qkv_a_proj` with disable_tp, Indexer, gate),
-mixtral.py, qwen3_next.py (gates), gemma4.py (per-layer inputs), deepseek_mtp.py (`eh_proj`).
+mixtral.py, pixtral.py, qwen3_next.py (gates), gemma4.py (per-layer inputs), deepseek_mtp.py
+(`eh_proj`).
 """
 
 from __future__ import annotations
@@ -46,6 +47,8 @@ _COPIED = re.compile(
     |patch_embed\w*(?:\.proj)?|class_embedding|per_layer_input_gate|per_layer_projection
     )$"""
 )
+# Mistral's own vision towers are plain modules (pixtral.py); under Hugging Face names they are cut.
+_WHOLE = re.compile(r"^(?:vision_encoder|vision_language_adapter|patch_merger)\.")
 _MXFP4 = re.compile(r"(?:^|\.)experts\.(gate_up|down)_proj_(blocks|scales)$")
 _MXFP4_GROUP = 32
 _SHARED = re.compile(r"(?:^|[._])shared_(?:expert|mlp)")
@@ -122,7 +125,7 @@ def _matrix(group: TensorGroup) -> ExpertMatrix | None:
 def _cut(role: str, module: str, suffix: str) -> str:
     if role_of(module) == "norm" or _ROUTER.search(module) or _COPIED.search(module):
         return "copied"
-    if suffix == "bias" and _ROWS.search(module):
+    if _WHOLE.match(module) or (suffix == "bias" and _ROWS.search(module)):
         return "copied"
     if role == "attention" and _KEYS_VALUES.search(module):
         return "by-kv-heads"
