@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ __all__ = [
     "load_phrase",
     "model_phrase",
     "most",
+    "overhead_origin",
     "plan_phrase",
     "plural",
     "scheme_phrase",
@@ -173,6 +175,13 @@ def weights_origin(source: str, *, whole: bool) -> str:
     """Return where the figures of the weights come from; of a part it is said first."""
     origin = _WEIGHTS_SOURCE.get(source, source)
     return origin if whole else f"a part, for files are missing; {origin}"
+
+
+def overhead_origin(parts: Sized, size: int) -> str:
+    """Return where the overhead comes from; an engine with no share at all has none."""
+    if parts:
+        return "estimated"
+    return "as given" if size else "none"
 
 
 def format_phrase(w: WeightReport) -> str:

@@ -19,6 +19,7 @@ from hfkv.render.phrases import (
     gpu_phrase,
     load_phrase,
     most,
+    overhead_origin,
     plural,
     weights_phrase,
 )
@@ -143,7 +144,11 @@ def _needs(report: Report, fit: FitReport) -> tuple[Part, ...]:
     """Return what one GPU is to hold."""
     estimated = ", ".join(f"{clean(p.name)} {size(p.bytes)}" for p in fit.overhead_parts)
     low, high = size(fit.overhead_low_bytes), size(fit.overhead_high_bytes)
-    note = f"estimated, {low} to {high}: {estimated}" if estimated else "as given"
+    note = (
+        f"estimated, {low} to {high}: {estimated}"
+        if estimated
+        else overhead_origin((), fit.overhead_bytes_per_gpu)
+    )
     parts = [Part(name="overhead", bytes=fit.overhead_bytes_per_gpu, look=OVERHEAD, note=note)]
     if fit.weights_bytes_per_gpu is not None:
         parts.insert(0, _weights_part(report, fit.weights_bytes_per_gpu))

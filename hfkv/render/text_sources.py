@@ -18,7 +18,14 @@ from hfkv.core.report import Report
 from hfkv.core.weights import QuantizationReport, WeightReport
 from hfkv.core.what_if import WhatIf
 from hfkv.render.evidence import confidence_phrase, figures
-from hfkv.render.phrases import gpu_phrase, plural, scheme_phrase, share_phrase, weights_origin
+from hfkv.render.phrases import (
+    gpu_phrase,
+    overhead_origin,
+    plural,
+    scheme_phrase,
+    share_phrase,
+    weights_origin,
+)
 from hfkv.render.sheet import Sheet, quiet, table
 from hfkv.render.units import NOTHING, clean, count, dtype, integer, percent, size
 
@@ -99,7 +106,7 @@ def _origins(report: Report, *, explain: bool) -> Table:
         grid.add_row(name, text)
     for fit in report.fit[:1]:
         grid.add_row("GPU memory", clean(fit.memory_source))
-        parts = "estimated" if fit.overhead_parts else "as given"
+        parts = overhead_origin(fit.overhead_parts, fit.overhead_bytes_per_gpu)
         grid.add_row("overhead", parts)
         if fit.step is not None and report.workload.engine != "none":
             tokens, sequences = fit.step.batched_tokens, fit.step.max_num_seqs

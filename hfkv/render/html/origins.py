@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from hfkv.render.html.elements import Html, el, section, table
-from hfkv.render.phrases import weights_origin
+from hfkv.render.phrases import overhead_origin, weights_origin
 from hfkv.render.units import NOTHING, clean, count, dtype, integer, percent, size, things
 
 __all__ = ["sources_section", "warnings_section", "weights_section"]
@@ -121,7 +121,9 @@ def sources_section(document: dict[str, Any], level: int) -> Html:
         origins["cache dtype"] = f"{dtype(kv['dtype'])} ({clean(kv['dtype_source'])})"
     if fits:
         origins["GPU memory"] = fits[0]["memory_source"]
-        origins["overhead"] = "estimated" if fits[0]["overhead_parts"] else "as given"
+        origins["overhead"] = overhead_origin(
+            fits[0]["overhead_parts"], fits[0]["overhead_bytes_per_gpu"]
+        )
     readings = words["readings"]
     return section(
         "Where the figures come from",
