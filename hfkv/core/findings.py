@@ -257,16 +257,16 @@ def _without_cache(facts: Facts) -> Iterator[Finding]:
     if facts.kv is not None or not deployment.gpus:
         return
     from hfkv.core.budget import utilization  # noqa: PLC0415  for a GPU only
+    from hfkv.core.fit import on_gpus  # noqa: PLC0415  the same
 
     if weights is not None and facts.what_if is not None:
         weights = as_if(weights, facts.what_if)
-    least = 0 if weights is None or not weights.complete else weights.loaded_bytes
+    least = on_gpus(weights, facts.workload) if weights and weights.complete else 0
     share = utilization(deployment, facts.workload.engine)
     short = {gpu: least - int(gpu.memory_bytes * share) * gpu.count for gpu in deployment.gpus}
     over = [gpu for gpu in deployment.gpus if short[gpu] > 0]
     if over:
-        most = max(short[gpu] for gpu in over)
-        needed = f"{most:,} bytes more" if len(over) == 1 else f"up to {most:,} bytes more"
+        needed = f"{'up to ' if len(over) > 1 else ''}{max(short.values()):,} bytes more"
         yield Finding(
             code="weights-too-large",
             message=f"does not fit {_gpus(over)}: the weights alone need {needed}",

@@ -24,7 +24,7 @@ from hfkv.core.ways import Requantize, WayToFit, ways_to_fit
 from hfkv.core.weights import WeightReport
 from hfkv.core.workload import GpuChoice, Workload
 
-__all__ = ["FitReport", "Measure", "OverheadPart", "WayToFit", "fit", "shares_of"]
+__all__ = ["FitReport", "Measure", "OverheadPart", "WayToFit", "fit", "on_gpus", "shares_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +142,7 @@ def fit(
         ranks = sized_by(measure)
     case = Case(
         architecture=architecture,
-        weights=_on_gpus(weights, weights.loaded_bytes, workload) if weights else None,
+        weights=on_gpus(weights, workload) if weights else None,
         workload=workload,
         tokens=kv.tokens,
         sequences=kv.sequences,
@@ -212,13 +212,13 @@ def _report(case: Case, kv: KVReport, balance: Balance) -> FitReport:
     )
 
 
-def _on_gpus(report: WeightReport, weights: int, workload: Workload) -> int:
-    """Return what of `weights` is on the GPUs: not what is offloaded, and what is built.
+def on_gpus(report: WeightReport, workload: Workload) -> int:
+    """Return the bytes on all GPUs: not what is offloaded, but what the engine builds as well.
 
     llama.cpp leaves the input embedding with the host; a tied table is in both places.
     Source: llama.cpp 0c1e57098, src/llama-model.cpp.
     """
-    table = report.by_role.get("embedding")
+    table, weights = report.by_role.get("embedding"), report.loaded_bytes
     if table and not report.tied_embeddings and engine_named(workload.engine).embeds_on_host:
         weights -= table.bytes
     offloaded = math.floor(weights * workload.deployment.offloaded_weights)
@@ -272,8 +272,7 @@ def _requantized(
         found = requantize(name)
         if found is None:
             return None
-        size = _on_gpus(found, found.loaded_bytes, workload)
-        return size, shares_of(found, architecture, workload)
+        return on_gpus(found, workload), shares_of(found, architecture, workload)
 
     return smaller
 
