@@ -177,11 +177,11 @@ def weights_origin(source: str, *, whole: bool) -> str:
     return origin if whole else f"a part, for files are missing; {origin}"
 
 
-def overhead_origin(parts: Sized, size: int) -> str:
+def overhead_origin(parts: Sized, nbytes: int) -> str:
     """Return where the overhead comes from; an engine with no share at all has none."""
     if parts:
         return "estimated"
-    return "as given" if size else "none"
+    return "as given" if nbytes else "none"
 
 
 def format_phrase(w: WeightReport) -> str:

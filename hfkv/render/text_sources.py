@@ -260,7 +260,8 @@ def _pool(report: Report, fit: FitReport) -> Iterator[RenderableType]:
         span = f"estimated, {size(part.low)} to {size(part.high)}"
         grid.add_row(f"− {clean(part.name, 60)}", _bytes(part.bytes), quiet(span))
     if not fit.overhead_parts:
-        grid.add_row("− overhead", _bytes(fit.overhead_bytes_per_gpu), quiet("as given"))
+        known = fit.overhead_bytes_per_gpu
+        grid.add_row("− overhead", _bytes(known), quiet(overhead_origin((), known)))
     grid.add_row("= left for the cache", _bytes(fit.kv_pool_bytes_per_gpu), "")
     each = fit.kv_bytes_per_sequence_per_gpu
     most = plural(fit.max_sequences, "sequence")
