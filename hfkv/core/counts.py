@@ -50,5 +50,4 @@ def kind_of(value: object) -> str:
         return "an object" if isinstance(value, dict) else "a list"
     if isinstance(value, int) and not isinstance(value, bool):
         return "a number"
-    text = json.dumps(value, default=str)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    return short(value)

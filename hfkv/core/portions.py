@@ -25,7 +25,6 @@ from hfkv.core.engines.mxfp4 import UNPADDED, ExpertMatrix, Mxfp4Kernel
 from hfkv.core.engines.stages import pipeline_stages
 from hfkv.core.files import TensorGroup
 from hfkv.core.pieces import Piece
-from hfkv.core.quantization.layouts import split_name
 from hfkv.core.record import dataclass
 from hfkv.core.roles import decoder_layer, role_of
 from hfkv.core.stores import Grows, Role
@@ -89,7 +88,7 @@ def portions_of(pieces: Iterable[Piece], *, tied: bool) -> tuple[Portion, ...]:
 
 def _kind(piece: Piece, *, tied: bool) -> Portion:
     group, role = piece.stored.group, piece.role
-    module, suffix = split_name(group.name)
+    module, suffix = piece.stored.module, piece.stored.key
     if role != "mtp" and decoder_layer(group.name):
         # a group that reaches into the next-token layers was split: these are the model's own
         own = len(group.layers) * piece.count // group.count
@@ -189,7 +188,7 @@ class Shares:
         for portion in self._portions:
             size = portion.bytes * _share(portion, heads, tp)
             if portion.rows:
-                size *= _up(portion.rows, self._padding)
+                size *= _growth(portion.rows, self._padding)
             if portion.matrix:
                 size *= kernel.growth(portion.matrix, tp)
             for i, part in enumerate(_placed(portion, ends)):
@@ -198,7 +197,7 @@ class Shares:
         return max(sums)
 
 
-def _up(size: int, multiple: int) -> Fraction:
+def _growth(size: int, multiple: int) -> Fraction:
     """Return by how much a size grows when it is rounded up to a multiple."""
     return Fraction(-(-size // multiple) * multiple, size)
 

@@ -13,6 +13,7 @@ from typing import Any
 from hfkv.core.architecture import Architecture
 from hfkv.core.config import Config
 from hfkv.core.descend import decoder_part
+from hfkv.core.ropes import positive_number
 
 __all__ = ["position_elements"]
 
@@ -55,9 +56,9 @@ def _ropes(text: Config) -> Iterator[dict[str, Any]]:
 def _positions(rope: dict[str, Any], positions: int, text: Config) -> Fraction:
     """Return how many positions a table has."""
     kind = rope.get("rope_type") or rope.get("type") or "default"
-    trained = _number(rope.get("original_max_position_embeddings"))
-    trained = trained or _number(text.given("original_max_position_embeddings"))
-    factor = _number(rope.get("factor"))
+    trained = positive_number(rope.get("original_max_position_embeddings"))
+    trained = trained or positive_number(text.given("original_max_position_embeddings"))
+    factor = positive_number(rope.get("factor"))
     if kind in ("default", "mrope", "llama3"):
         found = Fraction(positions)
     elif kind in ("linear", "dynamic") and factor:
@@ -72,13 +73,6 @@ def _positions(rope: dict[str, Any], positions: int, text: Config) -> Fraction:
 
 
 def _partial(rope: dict[str, Any], text: Config) -> Fraction:
-    share = _number(rope.get("partial_rotary_factor"))
-    share = share or _number(text.given("partial_rotary_factor"))
+    share = positive_number(rope.get("partial_rotary_factor"))
+    share = share or positive_number(text.given("partial_rotary_factor"))
     return share if share and share <= 1 else Fraction(1)
-
-
-def _number(value: object) -> Fraction | None:
-    """Return a positive number that a table could be made for."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return None
-    return Fraction(value) if 0 < value < 2**40 else None

@@ -9,7 +9,7 @@ from typing import Any
 from hfkv.core.config import Config
 from hfkv.core.record import dataclass
 
-__all__ = ["Stretch", "long_rope_start", "stretch_of"]
+__all__ = ["Stretch", "long_rope_start", "positive_number", "stretch_of"]
 
 _LONG = ("longrope", "su")
 _YARN = ("yarn", "deepseek_yarn")
@@ -57,8 +57,8 @@ def stretch_of(text: Config, maximum: int | None) -> Stretch:
     found = Stretch()
     for _, rope in _ropes(text):
         kind = rope.get("rope_type") or rope.get("type")
-        factor = _number(rope.get("factor"))
-        began = _number(rope.get("original_max_position_embeddings"))
+        factor = positive_number(rope.get("factor"))
+        began = positive_number(rope.get("original_max_position_embeddings"))
         if kind in _YARN and factor and began:
             found = Stretch(tokens=found.tokens, yarn_tokens=int(began * factor))
         elif kind not in _SCALED_ALREADY and factor:
@@ -66,7 +66,8 @@ def stretch_of(text: Config, maximum: int | None) -> Stretch:
     return found
 
 
-def _number(value: object) -> Fraction | None:
+def positive_number(value: object) -> Fraction | None:
+    """Return a number that positions can be counted with, None for anything else."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     return Fraction(value) if 0 < value < 2**40 else None

@@ -16,7 +16,6 @@ from hfkv.core.files import ModelFiles
 from hfkv.core.pieces import Piece, take_inventory
 from hfkv.core.portions import in_roles
 from hfkv.core.quantization import read_scheme
-from hfkv.core.quantization.layouts import split_name
 from hfkv.core.record import dataclass
 from hfkv.core.weights import RoleTotal, WeightReport
 from hfkv.errors import UsageError
@@ -175,7 +174,7 @@ def _by_shape(files: ModelFiles, name: str) -> WhatIf:
 
 def _matrix_bits(piece: Piece, rule: Bits) -> int | None:
     """Return the bits of a piece in the format, None where it would stay as it is."""
-    module, key = split_name(piece.stored.group.name)
+    module, key = piece.stored.module, piece.stored.key
     if piece.role not in _QUANTIZED_ROLES or key == "bias" or _LEFT_ALONE.search(module.lower()):
         return None
     shape = piece.stored.shape

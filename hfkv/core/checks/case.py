@@ -6,7 +6,6 @@ from dataclasses import field
 from enum import StrEnum
 from typing import NamedTuple
 
-from hfkv.core.counts import counted
 from hfkv.core.files import ModelFiles
 from hfkv.core.readings import Finding
 from hfkv.core.record import dataclass
@@ -21,7 +20,6 @@ __all__ = [
     "Status",
     "Surroundings",
     "Verdicts",
-    "count",
     "needed_files",
     "of_finding",
 ]
@@ -133,11 +131,6 @@ class Verdicts:
 def of_finding(finding: Finding, status: Status) -> Outcome:
     """Return an outcome in the words of a finding."""
     return Outcome(status, finding.message, finding.hint)
-
-
-def count(number: int, noun: str) -> str:
-    """Return `1 file`, `3 files`."""
-    return counted(number, noun)
 
 
 def needed_files(files: ModelFiles) -> tuple[tuple[str, int | None, str | None], ...]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from hfkv.core.checks.case import Outcome, Read, Status, count, of_finding
+from hfkv.core.checks.case import Outcome, Read, Status, of_finding
+from hfkv.core.counts import counted
 from hfkv.core.files import ModelFiles
 from hfkv.core.readings import Confidence, told_apart
 
@@ -76,7 +77,7 @@ def complete(case: Read) -> Outcome:
     tensors = sum(header.tensors for header in headers)
     index = ", as the index names them" if case.files.index is not None else ""
     return Outcome(
-        Status.PASS, f"{count(tensors, 'tensor')} in {count(len(headers), 'file')}{index}"
+        Status.PASS, f"{counted(tensors, 'tensor')} in {counted(len(headers), 'file')}{index}"
     )
 
 
@@ -88,7 +89,9 @@ def safetensors(case: Read) -> Outcome:
     if not case.files.weight_files:
         return Outcome(Status.SKIPPED, "no weights were looked at")
     pickles = [file.path for file in case.files.files if file.path.endswith(_PICKLES)]
-    beside = f"; {count(len(pickles), 'pickle')} beside them need not be loaded" if pickles else ""
+    beside = (
+        f"; {counted(len(pickles), 'pickle')} beside them need not be loaded" if pickles else ""
+    )
     return Outcome(Status.PASS, f"the weights are safetensors{beside}")
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from hfkv.core.checks.case import Outcome, Read, Status, count, needed_files, of_finding
+from hfkv.core.checks.case import Outcome, Read, Status, needed_files, of_finding
 from hfkv.core.config import Config
+from hfkv.core.counts import counted
 from hfkv.core.descend import decoder_part
 from hfkv.core.engines.titles import engine_title
 from hfkv.core.files import ModelFiles
@@ -80,7 +81,7 @@ def fits(case: Read) -> Outcome:
     order = {"fits": 0, "fits tightly": 1, "unknown": 2, "does not fit": 3}
     best = min(report.fit, key=lambda fit: (fit.fits is False, order.get(fit.verdict, 2)))
     where = best.name if best.count == 1 else f"{best.count} × {best.name}"
-    work = f"{count(report.kv.tokens, 'token')} × {count(report.kv.sequences, 'sequence')}"
+    work = f"{counted(report.kv.tokens, 'token')} × {counted(report.kv.sequences, 'sequence')}"
     if best.fits is False:
         way = next((way.change for way in best.ways_to_fit if way.fits), None)
         hint = f"this would fit: {way}" if way else None
@@ -108,8 +109,8 @@ def context(case: Read) -> Outcome:
     stretched = _rope_scaling(case.files)
     note = f"; {stretched}" if stretched else ""
     if asked is None:
-        return Outcome(Status.PASS, f"its maximum of {count(longest, 'token')}{note}")
-    return Outcome(Status.PASS, f"{asked:,} of at most {count(longest, 'token')}{note}")
+        return Outcome(Status.PASS, f"its maximum of {counted(longest, 'token')}{note}")
+    return Outcome(Status.PASS, f"{asked:,} of at most {counted(longest, 'token')}{note}")
 
 
 def _rope_scaling(files: ModelFiles) -> str | None:
