@@ -5,7 +5,7 @@
 Needs an index of packages (pip's own configuration says which), and no Hub: a small one runs on
 this machine. It builds the sdist, and the wheel from the sdist; installs the wheel in one
 fresh environment a version of huggingface_hub, and with the oldest versions of everything that
-it says it works with; looks at `pip check`; logs in with that version's own `hf auth login`
+it says it works with; looks at `pip check`; logs in with that version's own `login()`
 and reads a gated model with the stored token; runs every way to start hfkv, and completion in
 bash. Last, `hf` 2.x installs it as the extension `kv`, from the sdist in place of a download,
 and runs `hf kv`. The exit code is 1 as soon as something is not as it should be.

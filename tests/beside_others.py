@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-__all__ = ["CLOSE", "answers", "measured", "off", "setting", "silences", "summary"]
+__all__ = ["answers", "measured", "off", "setting", "silences", "summary"]
 
 DATA = Path(__file__).parent.parent / "benchmarks" / "alternatives.json"
 # How far off still counts as right: of the weights, and of the cache, where implementations of

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from beside_others import CLOSE, measured, off
+from beside_others import measured, off, summary
 
 from hfkv.core.report import analyze
 from hfkv.core.snapshots import loads
@@ -65,8 +65,16 @@ def test_the_truth_is_not_taken_from_a_contender() -> None:
 
 
 def test_every_answer_is_counted_once() -> None:
-    """Right, wrong and silent: a tool's figure is within its limit, or it is shown in bold."""
+    """Right, wrong or silent: each tool's three numbers sum to the number of models, twice."""
+    rows = [row.strip("| ").split(" | ") for row in summary().splitlines()[2:]]
+    assert len(rows) == len(ASKED[0]["answers"])
+    for _, *numbers in rows:
+        counts = [int(number) for number in numbers]
+        assert sum(counts[:3]) == sum(counts[3:]) == len(measured()["models"])
+
+
+def test_an_answer_is_told_as_a_multiple_of_the_truth() -> None:
+    """Every layer of Gemma-3 as if it had no window, beside what it keeps; silence is none."""
     (gemma,) = (model for model in measured()["models"] if model["id"] == "google/gemma-3-27b-it")
     assert off(gemma, "accelerate", "kv") is None
     assert off(gemma, "hf-mem", "kv") == 62 * 2 * 16 * 128 * 2 * 32_768 / 3_120_136_192
-    assert CLOSE == {"weights": 0.01, "kv": 0.05}

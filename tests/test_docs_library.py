@@ -30,9 +30,3 @@ def test_the_variables_of_hf_are_read() -> None:
     named = set(re.findall(r"\b(HF_[A-Z_]+)", HF))
     assert len(named) >= 6
     assert [name for name in sorted(named) if f'"{name}"' not in code] == []
-
-
-def test_links_lead_somewhere() -> None:
-    """Relative links name files."""
-    for target in re.findall(r"\]\(([^)#:]+)\)", HF + PYTHON):
-        assert (ROOT / "docs" / target).exists(), target
