@@ -30,7 +30,7 @@ EXPLAINED: dict[str, str] = {
     "not-loadable": "The chosen engine does not load this quantization format.",
     "context-assumed": "The config states no maximum context; 4,096 tokens are assumed.",
     "context-above-maximum": "The asked context is longer than the model's maximum.",
-    "context-engine-default": "Unless it is told, the engine serves another length than the maximum.",
+    "context-engine-default": "Unless told, the engine serves another length than the model's.",
     "engine-version": "No rule is known for the engine's version, so another one's are taken.",
     "prefix-not-shared": "The engine keeps a common prefix once for every sequence.",
     "mtp-layers": "Next-token prediction layers are counted only where they draft tokens.",
