@@ -136,7 +136,8 @@ def test_answer_whose_head_never_ends(hub_server: HubServer, match: str) -> None
 LISTINGS: dict[str, tuple[dict[str, Any], str]] = {
     "no commit": ({"sha": None}, "model info: sha: expected a string, got None"),
     "odd commit": ({"sha": "../x"}, "model info: sha: not a commit: '../x'"),
-    "odd name": ({"id": "../x y"}, "model info: id: not the name of a repository"),
+    "odd name": ({"id": "a/x y"}, "model info: id: not the name of a repository"),
+    "path as a name": ({"id": "../x"}, "model info: id: not the name of a repository"),
     "no name": ({"id": 5}, "model info: id: expected a string, got 5"),
     "no list": ({"siblings": {}}, "model info: siblings: expected a list"),
     "a string": ({"siblings": ["x"]}, "model info: siblings[0]: expected an object, got 'x'"),

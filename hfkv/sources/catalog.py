@@ -10,6 +10,7 @@ from hfkv.core.jsontext import parse
 from hfkv.errors import MalformedError
 from hfkv.sources.environment import endpoint, find_token
 from hfkv.sources.http import Answer, Client
+from hfkv.sources.listing import REPOSITORY
 from hfkv.sources.pool import Pool
 from hfkv.sources.refusals import Asked, no_hub, refusal
 from hfkv.sources.wire import origin_of
@@ -18,7 +19,6 @@ __all__ = ["ask_for_list", "list_models", "names_in"]
 
 _WHERE = "model list"
 _PAGE = 100
-_REPO = r"(?!\.)[A-Za-z0-9_.-]{1,96}(/(?!\.)[A-Za-z0-9_.-]{1,96})?"
 _NEXT = re.compile(r"<([^>]*)>\s*;\s*rel=\"?next\"?")
 
 
@@ -76,7 +76,7 @@ def _id(item: object, where: str) -> str:
     name = item.get("id") if isinstance(item, dict) else None
     if not isinstance(name, str):
         raise MalformedError(f"expected a string, got {name!r:.40}", where=where)
-    if not re.fullmatch(_REPO, name):
+    if not re.fullmatch(REPOSITORY, name):
         raise MalformedError("not the name of a repository", where=where)
     return name
 

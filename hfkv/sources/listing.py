@@ -10,10 +10,10 @@ from hfkv.core.jsontext import parse_object
 from hfkv.core.record import dataclass
 from hfkv.errors import MalformedError
 
-__all__ = ["Listing", "parse_listing"]
+__all__ = ["REPOSITORY", "Listing", "parse_listing"]
 
 _WHERE = "model info: "
-_ID = r"[A-Za-z0-9_.-]{1,96}(/[A-Za-z0-9_.-]{1,96})?"
+REPOSITORY = r"(?!\.)[A-Za-z0-9_.-]{1,96}(/(?!\.)[A-Za-z0-9_.-]{1,96})?"  # no path out of here
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ def parse_listing(raw: bytes) -> Listing:
     """
     info = parse_object(raw, where="model info")
     name = _string(info, "id", _WHERE)
-    if not re.fullmatch(_ID, name):
+    if not re.fullmatch(REPOSITORY, name):
         raise MalformedError("not the name of a repository", where=f"{_WHERE}id")
     sha = _string(info, "sha", _WHERE)
     if not re.fullmatch(r"[0-9a-f]{40}", sha):
