@@ -131,7 +131,8 @@ function capacity(model, told, fit) {
   const pairs = [["left for the cache", sized(fit.pool, "fit.pool")]];
   if (fit.each) {
     const [many, long] = room(model, told, fit);
-    const unit = long.textContent === "any" ? " (a longer one takes no more)" : ` tokens${own}`;
+    const noun = fit.longest === 1n ? "token" : "tokens";
+    const unit = long.textContent === "any" ? " (a longer one takes no more)" : ` ${noun}${own}`;
     pairs.push(["sequences like this", [many, simple]], ["longest single sequence", [long, unit]]);
     if (told.perToken) pairs.push(["tokens in all", counted(fit.tokens, "fit.tokens")]);
   }
