@@ -100,12 +100,10 @@ def _believable(cfg: Config, count: int) -> int:
     return count
 
 
-def every(
-    step: int, *, count: int, special: str = FULL, other: str = SLIDING, offset: int | None = None
-) -> list[str]:
-    """Return `count` names where every `step`-th is special (by default the last of each)."""
+def every(step: int, *, count: int, other: str = SLIDING, offset: int | None = None) -> list[str]:
+    """Return `count` names where every `step`-th is full (by default the last of each)."""
     at = step - 1 if offset is None else offset
-    return [special if step and i % step == at else other for i in range(count)]
+    return [FULL if step and i % step == at else other for i in range(count)]
 
 
 def from_indexes(
