@@ -23,7 +23,7 @@ _EXITS = {
 }
 _ENDS = (0, 2, 70, 130)
 
-_ENVIRONMENT = {
+_HUB = {
     "HF_ENDPOINT": "The Hub, or a mirror of it. [default: https://huggingface.co]",
     "HF_TOKEN": "The token, before the login that `hf auth login` stored.",
     "HF_TOKEN_PATH": "The file of the stored login. [default: HF_HOME/token]",
@@ -37,13 +37,15 @@ _ENVIRONMENT = {
     "HFKV_ONE_REQUEST": "0: do not ask the Hub for all headers at once.",
     "HTTPS_PROXY, NO_PROXY": "The way out, and what needs none.",
     "REQUESTS_CA_BUNDLE": "Certificates that a server is trusted by.",
+}
+_ENVIRONMENT = {
+    **_HUB,
     "NO_COLOR": "Anything: as --no-color.",
     "COLUMNS": "How wide text is. [default: the terminal's width, else 80]",
     "GITHUB_ACTIONS": "Set by GitHub: failures and warnings are annotations too.",
     "SHELL": "The shell, when none is named.",
 }
 _SCREEN = ("NO_COLOR", "COLUMNS")
-_HUB = tuple(_ENVIRONMENT)[:13]
 
 
 class Manual(NamedTuple):
@@ -91,10 +93,10 @@ MANUALS: dict[str, Manual] = {
             _0="Done, also where some models could not be read: their lines say why.",
             _3="None of them could be read.",
         ),
-        _HUB,
+        tuple(_HUB),
         ("hfkv inspect --help", "hfkv compare --help"),
     ),
-    "snapshot": Manual(_exits(3, 4), _HUB, ("hfkv inspect --help",)),
+    "snapshot": Manual(_exits(3, 4), tuple(_HUB), ("hfkv inspect --help",)),
     "cache": _CACHE,
     "cache info": _CACHE,
     "cache clear": _CACHE,

@@ -38,7 +38,7 @@ EXPLAINED: dict[str, str] = {
     "replicated-heads": "There are fewer KV heads than GPUs: they are copied, not split.",
     "inferred": "The model_type is unknown and was read as ordinary attention.",
     "doubtful": "Something contradicts the reading, or keys that look like memory were not read.",
-    "architecture-unknown": "The cache cannot be sized honestly; the weights are still exact.",
+    "architecture-unknown": "The cache cannot be sized honestly; what is known is shown.",
     "weights-too-large": "The cache is not known, and the weights alone are too large for a GPU.",
     "fit-unknown": "Whether it fits a GPU is not known, because the cache is not.",
     "weights-unknown": "There were no headers to read: the weights are not known.",

@@ -48,10 +48,8 @@ CONFIDENCE = {
 
 _WEIGHTS_SOURCE = {
     "safetensors-headers": "exact, from the safetensors headers",
-    "gguf-headers": "exact, from the GGUF headers",
     "hub-api": "exact, from the Hub's own count",
     "file-sizes": "from the sizes of the files",
-    "config": "estimated from the config",
 }
 
 _NO_WEIGHTS = "The size of the weights is not known."
