@@ -16,7 +16,7 @@ from hfkv.core.engines.llama_cpp import MICRO_BATCH
 from hfkv.core.engines.ollama import batch_for
 from hfkv.core.engines.sglang_share import mem_fraction_static, prefill_size
 from hfkv.core.engines.vllm_options import batch_defaults, parse_version
-from hfkv.core.gpus import table
+from hfkv.core.gpus import row_of
 from hfkv.core.overhead import GRAPHS_COUNT_FROM, EngineStep, OverheadPart, estimate_overhead
 from hfkv.core.workload import Deployment, GpuChoice
 from hfkv.errors import UsageError
@@ -110,7 +110,7 @@ def _listed(gpu: GpuChoice) -> int:
     The gap is 450 MiB on small cards, 600 MiB up to 96 GiB and 0.4 % above: 37 cards of which
     both totals were seen differ by at most 330 MiB from that.
     """
-    row = next((row for row in table() if row.slug == gpu.slug), None)
+    row = row_of(gpu.slug)
     if row is not None and row.driver_bytes is not None:
         return row.driver_bytes // _MIB
     size = gpu.memory_bytes

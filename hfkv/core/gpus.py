@@ -17,8 +17,20 @@ from hfkv.core.record import dataclass
 from hfkv.core.workload import GpuChoice
 from hfkv.errors import UsageError
 
-__all__ = ["Gpu", "find_gpu", "metal_limit", "parse_gpu", "table", "usable_memory"]
+__all__ = [
+    "BLACKWELL",
+    "HOPPER",
+    "Gpu",
+    "capability",
+    "find_gpu",
+    "metal_limit",
+    "parse_gpu",
+    "row_of",
+    "table",
+    "usable_memory",
+]
 
+HOPPER, BLACKWELL = 9, 10  # major compute capabilities; 10 is the datacenter kind
 _GIB = 2**30
 _MAX_COUNT = 1024
 _MIN_SIZE, _MAX_SIZE = 10**8, 10**13
@@ -60,6 +72,12 @@ class Gpu:
     references: tuple[str, ...] = ()
     notes: str | None = None
 
+    @property
+    def capability(self) -> int | None:
+        """Return the major compute capability (9 is Hopper), None where there is none."""
+        major = (self.compute_capability or "").split(".")[0]
+        return int(major) if major.isdecimal() else None
+
 
 @functools.cache
 def table() -> tuple[Gpu, ...]:
@@ -70,6 +88,17 @@ def table() -> tuple[Gpu, ...]:
     assert raw is not None
     rows = tomllib.loads(raw.decode(), parse_float=Fraction)  # 79.14 stays 79.14
     return tuple(_gpu(slug, row) for slug, row in rows.items())
+
+
+def row_of(slug: str) -> Gpu | None:
+    """Return the row of a choice, None for a card that is known by its memory alone."""
+    return next((row for row in table() if row.slug == slug), None)
+
+
+def capability(gpu: GpuChoice) -> int:
+    """Return the major compute capability; AMD's and unknown cards count as Hopper."""
+    row = row_of(gpu.slug)
+    return (row.capability if row is not None else None) or HOPPER
 
 
 def _gpu(slug: str, row: dict[str, Any]) -> Gpu:

@@ -12,7 +12,7 @@ from fractions import Fraction
 from hfkv.core.architecture import Architecture
 from hfkv.core.engines.llama_cpp import cells
 from hfkv.core.engines.vllm_options import parse_version
-from hfkv.core.gpus import table
+from hfkv.core.gpus import row_of
 from hfkv.core.record import dataclass
 from hfkv.core.workload import GpuChoice
 
@@ -135,7 +135,7 @@ def _system(gpu: GpuChoice) -> OverheadPart:
     A GB10 had 112.3 GiB of 119 to 122 free when a server began, another 101.5 of 121.7. A
     Metal limit already leaves room for them.
     """
-    row = next((row for row in table() if row.slug == gpu.slug), None)
+    row = row_of(gpu.slug)
     shared = row is not None and row.unified and row.vendor != "apple"
     low, likely, high = (size * _GIB if shared else 0 for size in (1, 7, 20))
     return OverheadPart(name="other programs", bytes=likely, low_bytes=low, high_bytes=high)

@@ -13,7 +13,7 @@ from fractions import Fraction
 
 from hfkv.core.architecture import Architecture
 from hfkv.core.engines.registry import engine_named
-from hfkv.core.gpus import table
+from hfkv.core.gpus import row_of
 from hfkv.core.precision import Precision
 from hfkv.core.ranks import Sizer, sizer_of
 from hfkv.core.record import dataclass
@@ -69,7 +69,7 @@ def speed_ceiling(
 
     None where the bandwidth is not known, or not which weights a token passes.
     """
-    row = next((row for row in table() if row.slug == gpu), None)
+    row = row_of(gpu)
     active = None if weights is None else _active(arch, weights, ranks[0])
     if row is None or row.bandwidth_bytes_per_s is None or active is None:
         return None

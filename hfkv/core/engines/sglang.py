@@ -14,7 +14,7 @@ from hfkv.core.architecture import Architecture
 from hfkv.core.dtypes import DType
 from hfkv.core.engines.engine import Engine, Formats, Rank, entries, ranks_of, text_type
 from hfkv.core.engines.stages import pipeline_stages
-from hfkv.core.engines.vllm_options import capability
+from hfkv.core.gpus import BLACKWELL, capability
 from hfkv.core.record import dataclass
 from hfkv.core.stores import Fixed, Grows, Layer, LayerKind, Role, Store
 from hfkv.core.workload import Deployment, Workload
@@ -51,7 +51,6 @@ _STATES = 3
 _SCALED = 128  # values that share one float32 scale in an index key
 _SPARSE_ROW = 656  # bytes: 512 fp8 values, 4 float32 scales, 64 bf16 values
 _FP8 = ("fp8", "fp8_e4m3", "fp8_e5m2")
-_BLACKWELL = 10
 
 # DeepSeek-V4, bytes of one entry: 448 fp8 values, 64 bf16 for the rotary part, 8 of scales.
 _V4_ROW = 584
@@ -267,7 +266,7 @@ def _default_cache(arch: Architecture, deployment: Deployment) -> str | None:
     Source: SGLang 0.5.23, srt/arg_groups/overrides.py.
     """
     sparse = any({Role.LATENT, Role.INDEX} <= {s.role for s in x.stores} for x in arch.layers)
-    new = deployment.gpus and capability(deployment.gpus[0]) >= _BLACKWELL
+    new = deployment.gpus and capability(deployment.gpus[0]) >= BLACKWELL
     return "fp8_e4m3" if sparse and new else None
 
 

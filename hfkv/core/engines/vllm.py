@@ -32,12 +32,12 @@ from hfkv.core.engines.vllm_groups import Group
 from hfkv.core.engines.vllm_mxfp4 import mxfp4_kernel
 from hfkv.core.engines.vllm_options import (
     VllmOptions,
-    capability,
     options_for,
     parse_version,
 )
 from hfkv.core.engines.vllm_specs import FULL_KINDS, Demand, Spec
 from hfkv.core.engines.vllm_stores import CACHE_DTYPES, adapt, pack
+from hfkv.core.gpus import BLACKWELL, capability
 from hfkv.core.workload import Deployment, Workload
 
 __all__ = [
@@ -52,7 +52,6 @@ __all__ = [
 ]
 
 _NO_MAXIMUM = 2048  # tokens
-_BLACKWELL = 10
 _GLM_IN_FP8 = (0, 32)
 _YARN_IS_SCALED = (0, 30)
 
@@ -78,7 +77,7 @@ def _default_cache(arch: Architecture, deployment: Deployment) -> str | None:
 
     Source: vLLM 0.32 model_executor/models/config.py, GlmMoeDsaForCausalLM; 0.30 has no such rule.
     """
-    blackwell = deployment.gpus and capability(deployment.gpus[0]) == _BLACKWELL
+    blackwell = deployment.gpus and capability(deployment.gpus[0]) == BLACKWELL
     released = parse_version(deployment.engine_version) >= _GLM_IN_FP8
     return "fp8_e4m3" if text_type(arch) == "glm_moe_dsa" and blackwell and released else None
 

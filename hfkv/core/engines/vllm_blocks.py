@@ -13,13 +13,13 @@ from hfkv.core.counts import counted
 from hfkv.core.engines.engine import Formats, text_type
 from hfkv.core.engines.vllm_options import VllmOptions
 from hfkv.core.engines.vllm_specs import FULL_KINDS, Kind, Spec
+from hfkv.core.gpus import BLACKWELL, HOPPER
 from hfkv.core.record import replace
 from hfkv.errors import UsageError
 
 __all__ = ["sized", "token_block"]
 
 _DEFAULT = 16
-_HOPPER, _BLACKWELL = 9, 10
 _FP8 = ("fp8", "fp8_e4m3")
 # Pages of DeepSeek-V4 hold 256 tokens, its window's 64; compressor buffers are cut so that
 # a page is about as large. Source: models/deepseek_v4/compressor.py, mla/sparse_swa.py.
@@ -83,16 +83,16 @@ def _kernel_blocks(
     sizes |= {size for name, size in _SPARSE_BLOCK.items() if text_type(arch).startswith(name)}
     # FlashAttention 4 reads fp8 rows of 512 in tiles of 64 tokens
     wide = any(store.key == 512 for layer in arch.layers if (store := layer.attention))
-    if fp8 and capability == _HOPPER and wide and Kind.LATENT not in kinds:
+    if fp8 and capability == HOPPER and wide and Kind.LATENT not in kinds:
         sizes |= {64}
     return tuple(sorted(sizes))
 
 
 def _latent_kernel(capability: int, *, fp8: bool) -> int:
     """Return the block of the dense latent backend: FLASHMLA, FLASHINFER_MLA or another."""
-    if capability == _BLACKWELL:
+    if capability == BLACKWELL:
         return 32
-    return 64 if fp8 and capability == _HOPPER else _DEFAULT
+    return 64 if fp8 and capability == HOPPER else _DEFAULT
 
 
 def _token_bytes(specs: tuple[Spec, ...]) -> int:

@@ -12,12 +12,11 @@ from __future__ import annotations
 
 from hfkv.core.engines.mxfp4 import Mxfp4Kernel
 from hfkv.core.engines.vllm_options import parse_version
-from hfkv.core.gpus import table
+from hfkv.core.gpus import BLACKWELL, HOPPER, row_of
 from hfkv.core.workload import GpuChoice
 
 __all__ = ["mxfp4_kernel"]
 
-_HOPPER, _BLACKWELL = 9, 10
 # The first releases whose wheels bring triton_kernels, that delete the scales they laid out
 # anew, that round a TRT-LLM rank to 128, and that may take CUTLASS on consumer Blackwell.
 _TRITON, _SCALES_ONCE, _NARROWER, _CUTLASS = (0, 11), (0, 26), (0, 28), (0, 26)
@@ -26,12 +25,11 @@ _TRITON, _SCALES_ONCE, _NARROWER, _CUTLASS = (0, 11), (0, 26), (0, 28), (0, 26)
 def mxfp4_kernel(gpu: GpuChoice, version: str | None) -> Mxfp4Kernel:
     """Return how one kind of GPU has the experts; a card that is not in the table is a guess."""
     release = parse_version(version)
-    row = next((row for row in table() if row.slug == gpu.slug), None)
+    row = row_of(gpu.slug)
     if row is not None and row.vendor == "amd":
         return Mxfp4Kernel(name="AMD's kernels", hidden=256, inner=256, certain=False)
-    major = (row.compute_capability or "" if row is not None else "").split(".")[0]
-    capability = int(major) if major.isdecimal() else None
-    if capability == _HOPPER and release >= _TRITON:
+    capability = row.capability if row is not None else None
+    if capability == HOPPER and release >= _TRITON:
         return Mxfp4Kernel(
             name="Triton",
             inner=64,
@@ -39,8 +37,8 @@ def mxfp4_kernel(gpu: GpuChoice, version: str | None) -> Mxfp4Kernel:
             scales=(256, 64),
             keeps_scales=release < _SCALES_ONCE,
         )
-    if capability == _BLACKWELL:
+    if capability == BLACKWELL:
         inner = 128 if release >= _NARROWER else 256
         return Mxfp4Kernel(name="TRT-LLM", hidden=256, inner=inner, certain=False)
-    certain = capability is not None and (capability <= _HOPPER or release < _CUTLASS)
+    certain = capability is not None and (capability <= HOPPER or release < _CUTLASS)
     return Mxfp4Kernel(name="Marlin", hidden=256, inner=128, certain=certain)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from hfkv.core.engines.vllm_releases import refuse_unknown
-from hfkv.core.gpus import table
+from hfkv.core.gpus import HOPPER, capability
 from hfkv.core.record import dataclass
 from hfkv.core.workload import Deployment, GpuChoice
 from hfkv.errors import UsageError
@@ -14,14 +14,12 @@ __all__ = [
     "LATEST",
     "VllmOptions",
     "batch_defaults",
-    "capability",
     "options_for",
     "parse_version",
 ]
 
 _GIB = 2**30
 LATEST = (0, 32)
-_HOPPER = 9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +41,7 @@ class VllmOptions:
     hybrid_kv_cache_manager: bool = True
     num_speculative_tokens: int = 0
     async_scheduling: bool = True
-    compute_capability: int = _HOPPER
+    compute_capability: int = HOPPER
     version: tuple[int, int] = LATEST
 
     def batched_tokens(self, max_model_len: int, *, chunked_prefill: bool = True) -> int:
@@ -94,7 +92,7 @@ def options_for(deployment: Deployment) -> VllmOptions:
     refuse_unknown(deployment, version)
     pp = deployment.pipeline_parallel_size
     tp = deployment.tensor_parallel_size
-    tokens, seqs, major = 8192, 1024, _HOPPER
+    tokens, seqs, major = 8192, 1024, HOPPER
     if deployment.gpus:
         gpu = deployment.gpus[0]
         tokens, seqs = batch_defaults(gpu)
@@ -130,13 +128,6 @@ def _check(deployment: Deployment) -> None:
             raise UsageError(f"{name} must be at least 1, not {size}", code="size")
     if deployment.num_speculative_tokens < 0:
         raise UsageError("the number of speculative tokens must not be negative", code="size")
-
-
-def capability(gpu: GpuChoice) -> int:
-    """Return the major compute capability; AMD's and unknown cards count as Hopper."""
-    stated = next((row.compute_capability for row in table() if row.slug == gpu.slug), None)
-    major = (stated or "").split(".")[0]
-    return int(major) if major.isdecimal() else _HOPPER
 
 
 def parse_version(text: str | None) -> tuple[int, int]:

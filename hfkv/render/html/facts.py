@@ -17,7 +17,7 @@ from hfkv.core.engines.registry import engine_named
 from hfkv.core.engines.stages import pipeline_stages
 from hfkv.core.engines.titles import engine_title
 from hfkv.core.fit import fit
-from hfkv.core.gpus import parse_gpu, table
+from hfkv.core.gpus import parse_gpu, row_of, table
 from hfkv.core.kv import KVReport, size_cache
 from hfkv.core.quantization import read_scheme
 from hfkv.core.report import Report
@@ -119,7 +119,7 @@ def facts(report: Report, kv: KVReport) -> dict[str, Any]:
 
 def choice(gpu: GpuChoice) -> dict[str, Any]:
     """Return one choice of GPU."""
-    row = next((row for row in table() if row.slug == gpu.slug), None)
+    row = row_of(gpu.slug)
     return {
         "slug": clean(gpu.slug, 40),
         "name": clean(gpu.name, 80),
