@@ -108,10 +108,10 @@ class Comparison(comparison.Comparison):
         return compare_text(self, Style()).rstrip("\n")
 
     def __repr__(self) -> str:
+        from hfkv.core.counts import counted  # noqa: PLC0415
         from hfkv.render.compare import workload_phrase  # noqa: PLC0415
-        from hfkv.render.phrases import plural  # noqa: PLC0415
 
-        return f"<Comparison of {plural(len(self.rows), 'model')} at {workload_phrase(self)}>"
+        return f"<Comparison of {counted(len(self.rows), 'model')} at {workload_phrase(self)}>"
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows."""

@@ -11,9 +11,9 @@ from typing import Any
 
 from hfkv.cli.output import Chatter, note
 from hfkv.cli.progress import Progress
+from hfkv.core.counts import counted
 from hfkv.core.files import ModelFiles
 from hfkv.errors import HfkvError, MalformedError
-from hfkv.render.phrases import plural
 from hfkv.render.units import size
 from hfkv.sources import load
 
@@ -54,7 +54,7 @@ def read_several(
             targets, lambda one: _load(one, given, shared=shared), progress=progress
         )
     if chatter.verbose:
-        note(f"read {plural(len(targets), 'model')} in {time.perf_counter() - started:.3f} s")
+        note(f"read {counted(len(targets), 'model')} in {time.perf_counter() - started:.3f} s")
     return found
 
 
@@ -91,13 +91,13 @@ def _load(target: str, given: Mapping[str, Any], **how: Any) -> ModelFiles:
 def _say(files: ModelFiles, seconds: float) -> None:
     headers = files.headers
     read_bytes = sum(header.header_bytes for header in headers)
-    note(f"read {files.target.id} in {seconds:.3f} s: {plural(len(files.files), 'file')} listed")
+    note(f"read {files.target.id} in {seconds:.3f} s: {counted(len(files.files), 'file')} listed")
     for name in (files.config_name, *files.side) if files.config is not None else files.side:
         note(f"read {name}")
     for header in headers[:_SHOWN]:
         note(
             f"read the header of {header.path}: {size(header.header_bytes)},"
-            f" {plural(header.tensors, 'tensor')} of {size(header.data_bytes)}"
+            f" {counted(header.tensors, 'tensor')} of {size(header.data_bytes)}"
         )
     if len(headers) > _SHOWN:
-        note(f"and {plural(len(headers) - _SHOWN, 'more header')}, {size(read_bytes)} in all")
+        note(f"and {counted(len(headers) - _SHOWN, 'more header')}, {size(read_bytes)} in all")

@@ -27,12 +27,12 @@ from hfkv.cli.reading import listed_in
 from hfkv.cli.request import workload_of
 from hfkv.cli.workload_options import engine_options, gpu_options, work_options
 from hfkv.core import written
+from hfkv.core.counts import counted
 from hfkv.core.report import analyze
 from hfkv.core.workload import Workload
 from hfkv.errors import HfkvError, UsageError
 from hfkv.render.documents import dumps_line, error_document
 from hfkv.render.json import inspect_document
-from hfkv.render.phrases import plural
 from hfkv.sources import load
 from hfkv.sources.reading import reason
 from hfkv.sources.several import side_by_side
@@ -123,19 +123,19 @@ def command(targets: tuple[str, ...], **given: Any) -> int:
     workload = workload_of(given)
     done = _resume(path) if path is not None else frozenset()
     if done and not chatter.quiet:
-        note(f"{plural(len(done), 'model')} in {path} already")
+        note(f"{counted(len(done), 'model')} in {path} already")
     wanted = (target for target in _wanted(targets, given) if shown(target) not in done)
-    counted = {"lines": 0, "errors": 0, "bugs": 0}
+    tally = {"lines": 0, "errors": 0, "bugs": 0}
     write = _writer(path)
     with Progress() if chatter.progress else nullcontext() as progress:
         for line in _lines(wanted, given, workload):
             write(dumps_line(line))
-            counted["lines"] += 1
-            counted["errors"] += "error" in line
-            counted["bugs"] += line.get("error", {}).get("code") == "bug"
+            tally["lines"] += 1
+            tally["errors"] += "error" in line
+            tally["bugs"] += line.get("error", {}).get("code") == "bug"
             if progress is not None:
-                progress(counted["lines"], counted["lines"], "models")
-    return _exit(counted, chatter)
+                progress(tally["lines"], tally["lines"], "models")
+    return _exit(tally, chatter)
 
 
 def _wanted(targets: Iterable[str], given: Mapping[str, Any]) -> Iterator[str]:
@@ -270,15 +270,15 @@ def _writer(path: Path | None) -> Callable[[str], None]:
     return append
 
 
-def _exit(counted: Mapping[str, int], chatter: Chatter) -> Exit:
+def _exit(tally: Mapping[str, int], chatter: Chatter) -> Exit:
     """Say how it went; what cannot be read is an answer too, as long as something can."""
-    lines, errors = counted["lines"], counted["errors"]
-    if counted["bugs"]:
-        problem(f"{counted['bugs']:,} of {lines:,} met a bug in hfkv: see the lines with it")
+    lines, errors = tally["lines"], tally["errors"]
+    if tally["bugs"]:
+        problem(f"{tally['bugs']:,} of {lines:,} met a bug in hfkv: see the lines with it")
         return Exit.BUG
     if lines and errors == lines:
-        problem(f"none of {plural(lines, 'model')} could be read")
+        problem(f"none of {counted(lines, 'model')} could be read")
         return Exit.UNREADABLE
     if not chatter.quiet:
-        note(f"{plural(lines, 'model')}, {errors:,} of them could not be read")
+        note(f"{counted(lines, 'model')}, {errors:,} of them could not be read")
     return Exit.DONE

@@ -50,13 +50,13 @@ class Comparison:
 
 
 def _parameters(report: Report, _gpu: int) -> int | None:
-    whole = report.weights is not None and report.weights.complete
-    return report.weights.parameters if report.weights and whole else None
+    weights = report.weights
+    return weights.parameters if weights is not None and weights.complete else None
 
 
 def _weights(report: Report, _gpu: int) -> int | None:
-    whole = report.resident is not None and report.resident.complete
-    return report.resident.loaded_bytes if report.resident and whole else None
+    weights = report.resident
+    return weights.loaded_bytes if weights is not None and weights.complete else None
 
 
 def _per_token(report: Report, _gpu: int) -> int | None:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from hfkv.core.counts import kind_of
+from hfkv.core.counts import counted, kind_of
 from hfkv.core.files import IndexInfo, Problem, RepoFile, check_name
 from hfkv.core.headers import Shard
 from hfkv.core.jsontext import parse_object
@@ -282,9 +282,8 @@ def _total_mismatch(shards: Sequence[Shard], index: Index) -> Problem | None:
 def _tensors(code: str, what: str, names: list[str], hint: str) -> Problem | None:
     if not names:
         return None
-    plural = "tensor" if len(names) == 1 else "tensors"
     shown = _some([repr(name[:80]) for name in names])
-    return Problem(code=code, message=f"{len(names):,} {plural} {what}: {shown}", hint=hint)
+    return Problem(code=code, message=f"{counted(len(names), 'tensor')} {what}: {shown}", hint=hint)
 
 
 def _total_size(metadata: Any) -> int | None:

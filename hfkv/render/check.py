@@ -7,8 +7,8 @@ from typing import Any
 
 from hfkv import __version__
 from hfkv.core.checks import Check, Status, Verdicts
+from hfkv.core.counts import counted
 from hfkv.render.json import inspect_document
-from hfkv.render.phrases import plural
 from hfkv.render.rows import code, escape, markdown_table, write_csv
 from hfkv.render.units import clean, size
 
@@ -37,7 +37,7 @@ def summary(answer: Verdicts) -> str:
     parts = [f"{found[status]} {word}" for status, word in _WORDS.items() if found[status]]
     if skipped := found[Status.SKIPPED]:
         parts.append(f"{skipped} skipped")
-    return f"{plural(len(answer.checks), 'check')}: {', '.join(parts)}"
+    return f"{counted(len(answer.checks), 'check')}: {', '.join(parts)}"
 
 
 def check_document(answer: Verdicts) -> dict[str, Any]:

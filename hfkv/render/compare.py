@@ -6,6 +6,7 @@ from typing import Any
 
 from hfkv import __version__
 from hfkv.core.comparison import Comparison, Row
+from hfkv.core.counts import counted
 from hfkv.core.record import dataclass
 from hfkv.core.report import Report
 from hfkv.errors import HfkvError
@@ -13,7 +14,7 @@ from hfkv.render.csv import COLUMNS, report_rows
 from hfkv.render.documents import error_document
 from hfkv.render.json import inspect_document
 from hfkv.render.markdown import fits_phrase
-from hfkv.render.phrases import gpu_phrase, most, plural, weights_phrase
+from hfkv.render.phrases import gpu_phrase, most, weights_phrase
 from hfkv.render.rows import code, escape, markdown_table, write_csv
 from hfkv.render.units import NOTHING, count, integer, size_or_none
 
@@ -62,7 +63,7 @@ def compare_html(answer: Comparison) -> str:
     documents = [
         _failure(row) if row.report is None else page_document(row.report) for row in answer.rows
     ]
-    return render_html(documents, title=f"{plural(len(documents), 'model')} compared")
+    return render_html(documents, title=f"{counted(len(documents), 'model')} compared")
 
 
 def _failure(row: Row) -> dict[str, Any]:
@@ -86,14 +87,14 @@ def workload_phrase(answer: Comparison) -> str:
     """Return what every model is to hold: `32,768 tokens × 4 sequences, fp8, vllm`."""
     work = answer.workload
     if work.seq_lens:
-        held = f"{plural(len(work.seq_lens), 'sequence')}, {plural(sum(work.seq_lens), 'token')}"
+        held = f"{counted(len(work.seq_lens), 'sequence')}, {counted(sum(work.seq_lens), 'token')}"
     elif work.prompt is not None or work.output is not None:
         prompt, output = integer(work.prompt or 0), integer(work.output or 0)
-        held = f"{prompt} + {output} tokens × {plural(work.sequences, 'sequence')}"
+        held = f"{prompt} + {output} tokens × {counted(work.sequences, 'sequence')}"
     elif work.context is None:
-        held = f"the longest context of each × {plural(work.sequences, 'sequence')}"
+        held = f"the longest context of each × {counted(work.sequences, 'sequence')}"
     else:
-        held = f"{plural(work.context, 'token')} × {plural(work.sequences, 'sequence')}"
+        held = f"{counted(work.context, 'token')} × {counted(work.sequences, 'sequence')}"
     dtype = "" if work.kv_dtype == "auto" else work.kv_dtype
     held += f", {work.beams} beams each" if work.beams > 1 else ""
     weights = "" if work.weights_dtype is None else f"weights in {work.weights_dtype} (estimated)"

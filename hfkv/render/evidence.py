@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hfkv.core.architecture import Architecture
+from hfkv.core.counts import counted
 from hfkv.core.evidence.compare import Evidence
 from hfkv.core.readings import Confidence, Reading
 from hfkv.core.record import dataclass
 from hfkv.core.report import Report
-from hfkv.render.phrases import CONFIDENCE, plural
+from hfkv.render.phrases import CONFIDENCE
 
 __all__ = ["Figure", "confidence_phrase", "confirming", "figures"]
 
@@ -105,7 +106,7 @@ def figures(report: Report) -> Iterator[Figure]:
 
 def _where(agreement: Reading) -> str:
     tensor, layers = confirming(agreement)
-    return tensor if layers is None else f"{tensor} in {plural(layers, 'layer')}"
+    return tensor if layers is None else f"{tensor} in {counted(layers, 'layer')}"
 
 
 def confidence_phrase(architecture: Architecture, evidence: Evidence) -> str:

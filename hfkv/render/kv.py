@@ -8,10 +8,11 @@ from typing import Any
 from hfkv import __version__
 from hfkv.core.account import Account
 from hfkv.core.calculator import Step, Structure
+from hfkv.core.counts import counted
 from hfkv.core.kv import KVReport
 from hfkv.core.weights import WeightReport
 from hfkv.render.json import fit_document, kv_cache_document
-from hfkv.render.phrases import gpu_phrase, load_phrase, plural
+from hfkv.render.phrases import gpu_phrase, load_phrase
 from hfkv.render.rows import escape, markdown_table, write_csv
 from hfkv.render.units import clean, dtype, integer, percent, ratio, size
 
@@ -93,20 +94,20 @@ def _step(answer: Account, step: Step) -> dict[str, Any]:
 
 def structure_phrase(structure: Structure) -> str:
     """Return the structure in words: `32 layers, 32 heads of 128, 8 KV heads`."""
-    parts = [plural(structure.layers, "layer")]
+    parts = [counted(structure.layers, "layer")]
     dim, kv_heads = integer(structure.head_dim), structure.kv_heads
     if structure.heads is not None:
-        parts.append(f"{plural(structure.heads, 'head')} of {dim}")
+        parts.append(f"{counted(structure.heads, 'head')} of {dim}")
         if kv_heads < structure.heads:
-            parts.append(plural(kv_heads, "KV head"))
+            parts.append(counted(kv_heads, "KV head"))
     elif structure.latent is None:
-        parts.append(f"{plural(kv_heads, 'KV head')} of {dim}")
+        parts.append(f"{counted(kv_heads, 'KV head')} of {dim}")
     if structure.latent is not None:
         parts.append(f"one latent vector of {integer(structure.latent)}")
     if structure.window is not None:
         tokens, some, all_ = structure.window
-        where = "every layer" if some == all_ else f"{some} of {plural(all_, 'layer')}"
-        parts.append(f"a window of {plural(tokens, 'token')} in {where}")
+        where = "every layer" if some == all_ else f"{some} of {counted(all_, 'layer')}"
+        parts.append(f"a window of {counted(tokens, 'token')} in {where}")
     return ", ".join(parts)
 
 
@@ -170,7 +171,7 @@ def _grid(answer: Account) -> str:
     gpus = [name for name, _ in most(answer, next(iter(tokens)))]
     heading = (
         ">tokens",
-        *(f">{plural(n, 'sequence')}" for n in sequences),
+        *(f">{counted(n, 'sequence')}" for n in sequences),
         *(f">most on {escape(name)}" for name in gpus),
     )
     rows = (

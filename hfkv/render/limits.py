@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from hfkv.core.counts import counted
 from hfkv.core.engines.titles import engine_title
-from hfkv.render.phrases import plural
 from hfkv.render.units import integer
 
 if TYPE_CHECKING:
@@ -34,11 +34,11 @@ def engine_figures(engine: str, answers: Answers) -> Iterator[tuple[str, str]]:
         )
     held = answers.preemption_sequences
     if held is not None:
-        all_tokens = plural(answers.preemption_tokens or 0, "token")
-        like = plural(held, "sequence")
+        all_tokens = counted(answers.preemption_tokens or 0, "token")
+        like = counted(held, "sequence")
         yield "preemption starts", f"beyond {like} like this, {all_tokens} in all"
     start = answers.start_up
     if start is not None:
         above, below = start.max_concurrency
-        known = f"{plural(start.kv_cache_tokens, 'token')}, concurrency {above / below:.2f}x"
+        known = f"{counted(start.kv_cache_tokens, 'token')}, concurrency {above / below:.2f}x"
         yield f"{engine_title(engine)} will log", known

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from hfkv.core.counts import counted
 from hfkv.core.kv import Component, KVReport
 from hfkv.core.readings import Finding
 from hfkv.core.report import Report
@@ -18,7 +19,6 @@ from hfkv.render.phrases import (
     load_phrase,
     model_phrase,
     most,
-    plural,
     verdict,
     weights_phrase,
 )
@@ -83,7 +83,7 @@ def _sizes(report: Report) -> str:
 
 def _component(part: Component) -> tuple[str, str, str, str]:
     entries = f"{integer(part.slots)} × {integer(part.bytes_per_slot)} B"
-    product = f"{plural(part.layers, 'layer')} × {entries}, a sequence"
+    product = f"{counted(part.layers, 'layer')} × {entries}, a sequence"
     return f"{escape(part.name)}", size(part.bytes), integer(part.bytes), product
 
 

@@ -9,10 +9,10 @@ from hfkv.core.engines.titles import engine_title
 from hfkv.core.kv import KVReport
 from hfkv.core.report import Report
 from hfkv.render.evidence import figures
-from hfkv.render.phrases import gpu_phrase, plan_phrase
+from hfkv.render.phrases import gpu_phrase, plan_cells
 from hfkv.render.rows import code, escape, markdown_table
 from hfkv.render.speed import CAVEAT, ceiling_arithmetic, ceiling_phrase
-from hfkv.render.units import clean, integer, size, size_or_none, tokens
+from hfkv.render.units import clean, integer, size, tokens
 
 if TYPE_CHECKING:
     from hfkv.core.answers import ContextRow
@@ -58,11 +58,7 @@ def _plans(plans: tuple[Plan, ...]) -> str:
     heading = ("ways to share", ">weights", ">a sequence", ">of it copied", ">sequences", "")
     rows = (
         (
-            plan_phrase(plan),
-            size_or_none(plan.weights_bytes_per_gpu),
-            size(plan.kv_bytes_per_sequence_per_gpu),
-            size(plan.copied_kv_bytes_per_gpu),
-            integer(plan.max_sequences),
+            *plan_cells(plan),
             escape(f"recommended: {plan.reason}") if plan.recommended else "",
         )
         for plan in plans

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from hfkv.core.comparison import Comparison, Row
+from hfkv.core.counts import counted
 from hfkv.core.report import Report
 from hfkv.render.compare import (
     GPU_COLUMNS,
@@ -24,12 +25,11 @@ from hfkv.render.compare import (
 from hfkv.render.html.elements import Html, el, join
 from hfkv.render.markdown import fits_phrase
 from hfkv.render.phrases import (
-    Verdict,
+    MARKS,
     gpu_phrase,
     load_phrase,
     model_phrase,
     most,
-    plural,
     verdict,
     weights_phrase,
 )
@@ -40,13 +40,6 @@ if TYPE_CHECKING:
 
 __all__ = ["comparison_fragment", "report_fragment"]
 
-_MARKS = {
-    Verdict.FITS: "✔",
-    Verdict.TIGHT: "≈",
-    Verdict.SHORT: "✘",
-    Verdict.NEEDS: "●",
-    Verdict.UNKNOWN: "?",
-}
 _LINE = "1px solid rgba(128, 128, 128, 0.4)"
 _WEIGHTS, _OVERHEAD, _CACHE = "#3b82c4", "#b8860b", "#b04fa0"
 _FREE = "rgba(128, 128, 128, 0.25)"
@@ -59,7 +52,7 @@ def report_fragment(report: Report) -> str:
     return _fragment(
         el("strong", report.files.target.id, style="font-size: 1.1em"),
         el("div", model_phrase(report), style="opacity: 0.75"),
-        _block(el("strong", f"{_MARKS[feeling]} {sentence}")),
+        _block(el("strong", f"{MARKS[feeling]} {sentence}")),
         _bar(report, fits[0]) if len(fits) == 1 else None,
         _table(("", ">size", ""), _memory(report), "What it takes"),
         _table(_GPU_HEADING, (_gpu(report, fit) for fit in fits), "On which GPU") if fits else None,
@@ -74,7 +67,7 @@ def comparison_fragment(answer: Comparison) -> str:
     for gpu in gpus:
         heading += [gpu, *GPU_COLUMNS]
     rows = (_model(answer, row, len(heading)) for row in answer.rows)
-    caption = f"{plural(len(answer.rows), 'model')} at {workload_phrase(answer)}"
+    caption = f"{counted(len(answer.rows), 'model')} at {workload_phrase(answer)}"
     return _fragment(_table((*heading, "warnings"), rows, caption))
 
 

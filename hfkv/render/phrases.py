@@ -7,7 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from hfkv.core.counts import counted
-from hfkv.render.units import NOTHING, clean, dtype, integer, size, things
+from hfkv.render.units import NOTHING, clean, dtype, integer, size, size_or_none, things
 
 if TYPE_CHECKING:  # the command line says `3 models` before it needs to know what a report is
     from hfkv.core.architecture import Architecture
@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # the command line says `3 models` before it needs to know wh
 
 __all__ = [
     "CONFIDENCE",
+    "MARKS",
     "Verdict",
     "budget_phrase",
     "format_phrase",
@@ -27,8 +28,8 @@ __all__ = [
     "model_phrase",
     "most",
     "overhead_origin",
+    "plan_cells",
     "plan_phrase",
-    "plural",
     "scheme_phrase",
     "share",
     "share_phrase",
@@ -65,9 +66,13 @@ class Verdict(Enum):
     UNKNOWN = "unknown"
 
 
-def plural(number: int, noun: str) -> str:
-    """Return `1 sequence`, `3 sequences`."""
-    return counted(number, noun)
+MARKS = {
+    Verdict.FITS: "✔",
+    Verdict.TIGHT: "≈",
+    Verdict.SHORT: "✘",
+    Verdict.NEEDS: "●",
+    Verdict.UNKNOWN: "?",
+}
 
 
 def gpu_phrase(fit: FitReport) -> str:
@@ -91,6 +96,17 @@ def plan_phrase(plan: Plan) -> str:
     """Return `tensor 4 × pipeline 2`, `tensor 8`, `pipeline 8`."""
     sizes = {"tensor": plan.tensor_parallel_size, "pipeline": plan.pipeline_parallel_size}
     return " × ".join(f"{name} {n}" for name, n in sizes.items() if n > 1) or "one GPU"
+
+
+def plan_cells(plan: Plan) -> tuple[str, ...]:
+    """Return a plan and its weights, a sequence, what of it is copied, and sequences, on a GPU."""
+    return (
+        plan_phrase(plan),
+        size_or_none(plan.weights_bytes_per_gpu),
+        size(plan.kv_bytes_per_sequence_per_gpu),
+        size(plan.copied_kv_bytes_per_gpu),
+        integer(plan.max_sequences),
+    )
 
 
 def share(fit: FitReport) -> str:
@@ -125,13 +141,13 @@ def load_phrase(report: Report, kv: KVReport) -> str:
         span = low if low == high else f"{low} to {high}"
         beams = f", {work.beams} beams each" if work.beams > 1 else ""
         word = "token" if max(work.seq_lens) == 1 else "tokens"
-        return f"{plural(len(work.seq_lens), 'sequence')} of {span} {word}{beams}"
-    tokens = plural(kv.tokens, "token")
+        return f"{counted(len(work.seq_lens), 'sequence')} of {span} {word}{beams}"
+    tokens = counted(kv.tokens, "token")
     if work.prompt is not None and work.output:
         tokens = f"{integer(work.prompt)} + {integer(work.output)} tokens"
     if kv.beams > 1:
-        return f"{tokens} × {plural(kv.sequences // kv.beams, 'request')} of {kv.beams} beams"
-    return f"{tokens} × {plural(kv.sequences, 'sequence')}"
+        return f"{tokens} × {counted(kv.sequences // kv.beams, 'request')} of {kv.beams} beams"
+    return f"{tokens} × {counted(kv.sequences, 'sequence')}"
 
 
 def model_phrase(report: Report) -> str:
@@ -222,8 +238,8 @@ def _structure(a: Architecture) -> tuple[str, ...]:
     routed = ""
     if experts is not None:
         active = f", {experts.active} active" if experts.active is not None else ""
-        routed = f"{plural(experts.total, 'expert')}{active}"
-    longest = f"up to {plural(a.max_context, 'token')}" if a.max_context else ""
+        routed = f"{counted(experts.total, 'expert')}{active}"
+    longest = f"up to {counted(a.max_context, 'token')}" if a.max_context else ""
     return attention, routed, longest
 
 
@@ -299,9 +315,9 @@ def _one_gpu(report: Report, kv: KVReport, fit: FitReport) -> tuple[Verdict, str
         return Verdict.NEEDS, f"The cache alone fits on {where}: {held}. {_NO_WEIGHTS}"
     if fit.kv_bytes_per_sequence_per_gpu == 0:
         return Verdict.FITS, f"Fits on {where}, and keeps no cache."
-    room = f"Room for {plural(fit.max_sequences, 'such sequence')}"
+    room = f"Room for {counted(fit.max_sequences, 'such sequence')}"
     if kv.beams > 1:
-        room = f"Room for {plural(fit.max_sequences // kv.beams, 'such request')}"
+        room = f"Room for {counted(fit.max_sequences // kv.beams, 'such request')}"
     if tight:
         return (
             Verdict.TIGHT,

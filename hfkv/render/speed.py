@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hfkv.render.phrases import plural
+from hfkv.core.counts import counted
 from hfkv.render.units import bandwidth, clean, gigabytes, size
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def ceiling_phrase(fit: FitReport) -> str:
     each, every = _rate(ceiling.tokens_per_s_per_sequence), _rate(ceiling.tokens_per_s)
     if ceiling.sequences == 1:
         return f"at most {each} tokens/s"
-    sequences = plural(ceiling.sequences, "sequence")
+    sequences = counted(ceiling.sequences, "sequence")
     return f"at most {each} tokens/s for each of {sequences}, {every} in all"
 
 

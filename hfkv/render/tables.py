@@ -11,18 +11,18 @@ from rich.padding import Padding
 from rich.text import Text
 
 from hfkv.render.bars import ASCII
-from hfkv.render.phrases import Verdict
+from hfkv.render.phrases import MARKS, Verdict
 from hfkv.render.sheet import Sheet
 from hfkv.render.style import Style
 
 __all__ = ["draw", "section", "verdict_line", "widest"]
 
-_MARKS = {
-    Verdict.FITS: ("✔", "bold green"),
-    Verdict.TIGHT: ("≈", "bold yellow"),
-    Verdict.SHORT: ("✘", "bold red"),
-    Verdict.NEEDS: ("●", "bold cyan"),
-    Verdict.UNKNOWN: ("?", "bold yellow"),
+_STYLES = {
+    Verdict.FITS: "bold green",
+    Verdict.TIGHT: "bold yellow",
+    Verdict.SHORT: "bold red",
+    Verdict.NEEDS: "bold cyan",
+    Verdict.UNKNOWN: "bold yellow",
 }
 
 # blanks at the end of a line, whether or not a style ends among them
@@ -43,8 +43,7 @@ def section(title: str, blocks: Iterable[RenderableType]) -> Iterator[Renderable
 
 def verdict_line(feeling: Verdict, sentence: str) -> Text:
     """Return the answer with the mark and the colour of how it feels."""
-    mark, style = _MARKS[feeling]
-    return Text(f"{mark} {sentence}", style=style)
+    return Text(f"{MARKS[feeling]} {sentence}", style=_STYLES[feeling])
 
 
 def widest(variants: Sequence[Sheet], width: int) -> Sheet:

@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 from rich.text import Text
 
+from hfkv.core.counts import counted
 from hfkv.core.engines.titles import engine_title
 from hfkv.core.kv import Component, KVReport
 from hfkv.core.readings import told_apart
 from hfkv.core.report import Report
 from hfkv.core.stores import Layer
 from hfkv.render.layers import dims, group_layers, heads, places
-from hfkv.render.phrases import load_phrase, plural
+from hfkv.render.phrases import load_phrase
 from hfkv.render.sheet import Sheet, quiet, table
 from hfkv.render.units import clean, dtype, integer, ratio, size
 
@@ -152,13 +153,13 @@ def _product(report: Report, kv: KVReport) -> str:
     """Return the simple formula with its numbers; it applies, so all layers are alike."""
     layers = report.architecture.layers
     group, part = group_layers(layers)[0], kv.components[0]
-    tokens = f"{plural(kv.tokens, 'token')} × {plural(kv.sequences, 'sequence')}"
+    tokens = f"{counted(kv.tokens, 'token')} × {counted(kv.sequences, 'sequence')}"
     if report.workload.seq_lens:
         tokens = load_phrase(report, kv)
     each, left = divmod(part.bytes_per_slot, part.elements_per_slot)
-    values = dtype(part.dtype) if left else plural(each, "byte")
-    deep, heads = plural(len(layers), "layer"), group.num_key_value_heads
-    wide = f"{deep} × {plural(part.elements_per_slot, 'value')}"
+    values = dtype(part.dtype) if left else counted(each, "byte")
+    deep, heads = counted(len(layers), "layer"), group.num_key_value_heads
+    wide = f"{deep} × {counted(part.elements_per_slot, 'value')}"
     if heads is not None:
-        wide = f"2 × {deep} × {plural(heads, 'KV head')} × {group.head_dim} wide"
+        wide = f"2 × {deep} × {counted(heads, 'KV head')} × {group.head_dim} wide"
     return f"{wide} × {values} × {tokens} = {size(kv.bytes)}."

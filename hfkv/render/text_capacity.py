@@ -10,9 +10,10 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from hfkv.core.counts import counted
 from hfkv.core.report import Report
 from hfkv.render.limits import engine_figures
-from hfkv.render.phrases import most, plan_phrase, plural
+from hfkv.render.phrases import most, plan_phrase
 from hfkv.render.sheet import Sheet, quiet, table
 from hfkv.render.tables import widest
 from hfkv.render.units import clean, integer, size, size_or_none, tokens
@@ -88,7 +89,7 @@ def _longest(report: Report, fit: FitReport) -> Text:
     if most(report, fit)[1] == "any":
         return Text("any").append("  (a longer one takes no more)", style="dim")
     if fit.max_context == report.architecture.max_context:
-        text = Text(plural(fit.max_context, "token"))
+        text = Text(counted(fit.max_context, "token"))
         return text.append("  (the model's own maximum)", style="dim")
     simple = fit.answers.simple_formula_max_context if fit.answers else None
     return _beside(fit.max_context, simple, " tokens")

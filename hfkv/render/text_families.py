@@ -8,9 +8,9 @@ from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
+from hfkv.core.counts import counted
 from hfkv.core.families.catalogue import FamilyEntry
 from hfkv.render.families import kinds_phrase
-from hfkv.render.phrases import plural
 from hfkv.render.sheet import quiet
 from hfkv.render.style import Style
 from hfkv.render.tables import draw
@@ -35,4 +35,4 @@ def _blocks(families: Sequence[FamilyEntry]) -> Iterator[RenderableType]:
     if len(families) > 1:
         known = sum(len(family.model_types) for family in families)
         yield ""
-        yield quiet(f"{integer(known)} model types in {plural(len(families), 'row')}")
+        yield quiet(f"{integer(known)} model types in {counted(len(families), 'row')}")

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from hfkv.core.account import Account
 from hfkv.core.calculator import Step
+from hfkv.core.counts import counted
 from hfkv.render.bars import EMPTY, KV, Part, bar
 from hfkv.render.kv import (
     factor,
@@ -17,7 +18,7 @@ from hfkv.render.kv import (
     most,
     structure_phrase,
 )
-from hfkv.render.phrases import Verdict, plural, verdict
+from hfkv.render.phrases import Verdict, verdict
 from hfkv.render.sheet import Sheet, quiet, table
 from hfkv.render.style import Style
 from hfkv.render.tables import draw, section, verdict_line, widest
@@ -61,7 +62,7 @@ def _matrix(answer: Account) -> Sheet:
     sequences = dict.fromkeys(cell.sequences for cell in answer.grid)
     bytes_of = {(cell.tokens, cell.sequences): cell.bytes for cell in answer.grid}
     gpus = [f">most on {name}" for name, _ in most(answer, next(iter(tokens)))]
-    grid = table(">tokens", *(f">{plural(n, 'sequence')}" for n in sequences), *gpus)
+    grid = table(">tokens", *(f">{counted(n, 'sequence')}" for n in sequences), *gpus)
     for t in tokens:
         held = (integer(n) for _, n in most(answer, t))
         grid.add_row(integer(t), *(size(bytes_of[t, n]) for n in sequences), *held)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rich.console import RenderableType
 from rich.text import Text
 
+from hfkv.core.counts import counted
 from hfkv.core.engines.titles import engine_title
 from hfkv.core.kv import KVReport
 from hfkv.core.report import Report
@@ -20,7 +21,6 @@ from hfkv.render.phrases import (
     load_phrase,
     most,
     overhead_origin,
-    plural,
     weights_phrase,
 )
 from hfkv.render.sheet import Sheet, quiet, table
@@ -74,7 +74,7 @@ def _weights_part(report: Report, nbytes: int) -> Part:
 def _cache_part(report: Report, kv: KVReport, nbytes: int) -> Part:
     note = f"{load_phrase(report, kv)}, {dtype(kv.dtype)}" if kv.components else "none is kept"
     if kv.shared_bytes:
-        note += f", the first {plural(report.workload.shared_prefix, 'token')} in common"
+        note += f", the first {counted(report.workload.shared_prefix, 'token')} in common"
     return Part(name="KV cache", bytes=nbytes, look=KV, note=note)
 
 

@@ -11,6 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from hfkv.core.counts import counted
 from hfkv.core.evidence import Evidence
 from hfkv.core.kv import KVReport
 from hfkv.core.readings import Finding, Reading
@@ -21,7 +22,6 @@ from hfkv.render.evidence import confidence_phrase, figures
 from hfkv.render.phrases import (
     gpu_phrase,
     overhead_origin,
-    plural,
     scheme_phrase,
     share_phrase,
     weights_origin,
@@ -110,7 +110,7 @@ def _origins(report: Report, *, explain: bool) -> Table:
         grid.add_row("overhead", parts)
         if fit.step is not None and report.workload.engine != "none":
             tokens, sequences = fit.step.batched_tokens, fit.step.max_num_seqs
-            sizes = f"{plural(tokens, 'token')} and {plural(sequences, 'sequence')}"
+            sizes = f"{counted(tokens, 'token')} and {counted(sequences, 'sequence')}"
             grid.add_row("engine steps", f"up to {sizes}{_on(report, fit)}")
     return grid
 
@@ -136,7 +136,7 @@ def _formats(report: Report) -> Iterator[tuple[str, str]]:
 
 
 def _weights_origin(weights: WeightReport) -> str:
-    tensors = plural(weights.tensors, "tensor") if weights.tensors else ""
+    tensors = counted(weights.tensors, "tensor") if weights.tensors else ""
     return ", ".join(
         part for part in (weights_origin(weights.source, whole=weights.complete), tensors) if part
     )
@@ -151,7 +151,7 @@ def _scheme(scheme: QuantizationReport) -> str:
         bits, parameters = scheme.effective_bits
         parts.append(f"{bits / parameters:.2f} bits a parameter with its scales")
     if scheme.unquantized_modules:
-        parts.append(f"{plural(len(scheme.unquantized_modules), 'module')} left as they were")
+        parts.append(f"{counted(len(scheme.unquantized_modules), 'module')} left as they were")
     return f"{', '.join(parts)} ({clean(scheme.source)})"
 
 
@@ -198,7 +198,7 @@ def _value(value: object) -> str:
     if value is None or (isinstance(value, int) and not isinstance(value, bool)):
         return integer(value)
     if isinstance(value, dict):
-        return plural(len(value), "key")
+        return counted(len(value), "key")
     text = value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
     return (
         f"a list of {len(value)}" if isinstance(value, list) and len(text) > 16 else clean(text, 40)
@@ -236,10 +236,10 @@ def _cache(kv: KVReport) -> Iterator[RenderableType]:
     """Yield the arithmetic of the cache, one product a component."""
     for part in kv.components:
         product = (
-            f"{plural(part.layers, 'layer')} × {plural(part.slots, 'entry')}"
+            f"{counted(part.layers, 'layer')} × {counted(part.slots, 'entry')}"
             f" × {integer(part.bytes_per_slot)} B = {integer(part.bytes)} B"
         )
-        elements = f"{plural(part.elements_per_slot, 'value')} of {dtype(part.dtype)} an entry"
+        elements = f"{counted(part.elements_per_slot, 'value')} of {dtype(part.dtype)} an entry"
         yield Text(f"{clean(part.name, 60)}: {product}").append(f" ({elements})", style="dim")
     each = f"{integer(kv.bytes_per_sequence)} B a sequence"
     if kv.bytes == kv.bytes_per_sequence:
@@ -264,7 +264,7 @@ def _pool(report: Report, fit: FitReport) -> Iterator[RenderableType]:
         grid.add_row("− overhead", _bytes(known), quiet(overhead_origin((), known)))
     grid.add_row("= left for the cache", _bytes(fit.kv_pool_bytes_per_gpu), "")
     each = fit.kv_bytes_per_sequence_per_gpu
-    most = plural(fit.max_sequences, "sequence")
+    most = counted(fit.max_sequences, "sequence")
     even = not each or fit.kv_pool_bytes_per_gpu // each == fit.max_sequences
     room = f"= {most}" if even else f"room for {most}, with all that their number changes"
     grid.add_row("÷ one sequence", _bytes(each), quiet(room))

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from hfkv.core.report import Report
 from hfkv.render.html.elements import Html, el, join, table
 from hfkv.render.limits import engine_figures
-from hfkv.render.phrases import gpu_phrase, plan_phrase
+from hfkv.render.phrases import gpu_phrase, plan_cells, plan_phrase
 from hfkv.render.speed import CAVEAT, ceiling_arithmetic, ceiling_phrase
-from hfkv.render.units import clean, integer, size, size_or_none, tokens
+from hfkv.render.units import clean, integer, size, tokens
 
 if TYPE_CHECKING:
     from hfkv.core.answers import ContextRow
@@ -72,11 +72,7 @@ def _plans(plans: tuple[Plan, ...]) -> Html:
     heading = ("plan", ">weights", ">a sequence", ">of it copied", ">sequences", *more, "advice")
     rows = (
         (
-            plan_phrase(plan),
-            size_or_none(plan.weights_bytes_per_gpu),
-            size(plan.kv_bytes_per_sequence_per_gpu),
-            size(plan.copied_kv_bytes_per_gpu),
-            integer(plan.max_sequences),
+            *plan_cells(plan),
             *((_spread(plan),) if spreads else ()),
             _judged(plan),
         )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from hfkv.core.counts import counted
 from hfkv.render.html.elements import Html, el
-from hfkv.render.phrases import plural
 from hfkv.render.units import size
 
 __all__ = ["layer_map", "memory_bar"]
@@ -48,5 +48,5 @@ def layer_map(layers: list[tuple[str, int]]) -> Html:
         )
         for i, (kind, kept) in enumerate(layers)
     ]
-    said = f"{plural(len(layers), 'layer')}; the largest keeps {size(largest)}"
+    said = f"{counted(len(layers), 'layer')}; the largest keeps {size(largest)}"
     return el("div", *columns, class_="map", role="img", aria_label=said)

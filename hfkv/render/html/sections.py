@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from hfkv.core.counts import counted
 from hfkv.core.engines.titles import engine_title
 from hfkv.render.html.elements import Html, el, join, section, table
 from hfkv.render.html.origins import sources_section, warnings_section, weights_section
 from hfkv.render.html.pictures import layer_map, memory_bar
-from hfkv.render.phrases import plural
+from hfkv.render.phrases import MARKS
 from hfkv.render.units import dtype, integer, size, size_or_none
 
 __all__ = ["article", "failure", "models_section"]
 
-_MARKS = {"fits": "✔", "tight": "≈", "short": "✘", "needs": "●", "unknown": "?"}
+_MARKS = {feeling.name.lower(): mark for feeling, mark in MARKS.items()}
 
 
 def models_section() -> Html:
@@ -190,7 +191,7 @@ def _why(document: dict[str, Any], level: int) -> Html | None:
 
 
 def _map(layers: list[tuple[str, int]]) -> Html:
-    title = f"What each of {plural(len(layers), 'layer')} keeps of one sequence"
+    title = f"What each of {counted(len(layers), 'layer')} keeps of one sequence"
     return join(el("figcaption", title), layer_map(layers))
 
 

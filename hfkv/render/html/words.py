@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from hfkv.core.counts import counted
 from hfkv.core.engines.registry import engine_named
 from hfkv.core.kv import layer_bytes
 from hfkv.core.report import Report
 from hfkv.render.html.holdings import precision_of
 from hfkv.render.layers import dims, group_layers, heads, places
-from hfkv.render.phrases import CONFIDENCE, load_phrase, model_phrase, most, plural, verdict
+from hfkv.render.phrases import CONFIDENCE, load_phrase, model_phrase, most, verdict
 from hfkv.render.units import clean, integer
 
 __all__ = ["words"]
@@ -63,6 +64,6 @@ def _shown(value: object) -> str:
     if value is None or type(value) is int:
         return integer(value)
     if isinstance(value, dict | list) and len(value) > 4:
-        return plural(len(value), "entry")
+        return counted(len(value), "entry")
     text = value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
     return clean(text, _LONG)
