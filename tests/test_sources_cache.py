@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator
@@ -284,6 +285,43 @@ def test_damaged_entry_counts_as_absent(hub_server: HubServer, case: str) -> Non
     assert not path.exists()
     assert load("org/one") == first
     assert path.exists()
+
+
+def test_pipes_in_the_cache_count_as_absent(hub_server: HubServer) -> None:
+    """Opening one would wait for ever: none is opened, and writing puts files there."""
+    sha = hub_server.add("org/two", SHARDED).sha
+    first = load("org/two")
+    files = {path for path in cache_root().rglob("*") if path.is_file()}
+    assert {path.name for path in files} == {sha, "main"}
+    for path in files:
+        path.unlink()
+        os.mkfifo(path)
+    assert load("org/two") == first
+    assert all(path.is_file() for path in files)
+
+
+def test_a_pipe_in_the_place_of_the_hosts(tmp_path: Path) -> None:
+    """It names none, until somebody knows some."""
+    cache = Cache(tmp_path)
+    cache.point_to_hosts(KEY, {"https://cdn.test"})
+    (path,) = tmp_path.rglob("hosts")
+    path.unlink()
+    os.mkfifo(path)
+    assert cache.hosts(KEY) == ()
+    cache.point_to_hosts(KEY, {"https://cdn.test"})
+    assert cache.hosts(KEY) == ("https://cdn.test",)
+
+
+def test_a_pipe_in_the_place_of_what_is_half_written(tmp_path: Path) -> None:
+    """A process writes beside an entry before it moves it there; it waits for nobody."""
+    beside = f".{os.getpid()}-{threading.get_ident()}"
+    entry = Cache(tmp_path)._entry(KEY, SHA)
+    for folder in (entry.parent, entry.parent / "refs"):
+        folder.mkdir(parents=True)
+        os.mkfifo(folder / beside)
+    Cache(tmp_path).keep(KEY, FILES)
+    assert Cache(tmp_path).latest(KEY) == FILES
+    assert not list(tmp_path.rglob(beside))
 
 
 def sealed(payload: bytes) -> bytes:

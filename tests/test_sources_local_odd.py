@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
+import socket
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from local_models import CONFIG, checkpoint, codes
 
+from hfkv.cli.exits import Exit, exit_for_error
 from hfkv.errors import MalformedError, UnreadableError, UnsupportedError, UsageError
 from hfkv.sources import load
 
@@ -195,14 +199,40 @@ def test_folder_named_like_a_file(tmp_path: Path) -> None:
     assert caught.value.message == f"{folder}: it is a folder, and a file is needed"
 
 
-def test_named_pipe_does_not_hang(tmp_path: Path) -> None:
-    """A pipe is never opened: that would wait for a writer for ever."""
+def _pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def _device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def _socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as made, contextlib.chdir(path.parent):
+        made.bind(path.name)  # a socket's path may not be longer than 107 bytes
+
+
+@pytest.mark.parametrize("make", [_pipe, _device, _socket])
+@pytest.mark.parametrize("alone", [False, True])
+@pytest.mark.parametrize(
+    "name",
+    ["config.json", "model.safetensors", "model.safetensors.index.json", "m.hfkv.json"],
+)
+def test_what_is_no_regular_file_is_never_opened(
+    tmp_path: Path, make: Callable[[Path], None], name: str, alone: bool
+) -> None:
+    """A pipe would wait for a writer for ever, a device have no end; in a folder or by itself."""
     folder = checkpoint(tmp_path / "m")
-    (folder / "model.safetensors").unlink()
-    os.mkfifo(folder / "model.safetensors")
+    path = folder / name
+    path.unlink(missing_ok=True)
+    make(path)
+    if name == "m.hfkv.json" and not alone:
+        assert codes(load(str(folder))) == []  # no part of a checkpoint
+        return
     with pytest.raises(UnreadableError) as caught:
-        load(str(folder))
-    assert caught.value.message == f"{folder}/model.safetensors: it is not a regular file"
+        load(str(path if alone else folder))
+    assert caught.value.message == f"{path}: it is not a regular file"
+    assert exit_for_error(caught.value) is Exit.UNREADABLE
 
 
 def test_permission_denied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -120,6 +121,15 @@ def test_only_the_config_was_downloaded(hf_home: Path) -> None:
     assert files.problems[1].message == (
         f"offline: only what is in the cache at {hf_home}/hub was read"
     )
+
+
+def test_reference_that_is_a_pipe(hf_home: Path) -> None:
+    """It is not waited for: a reference that cannot be read is none."""
+    reference = cached(hf_home).parent.parent / "refs" / "main"
+    reference.unlink()
+    os.mkfifo(reference)
+    with pytest.raises(UnreadableError, match=r"^offline, and org/name is not in the cache"):
+        load("org/name", offline=True)
 
 
 def test_reference_that_is_a_path(hf_home: Path) -> None:

@@ -24,6 +24,7 @@ from hfkv.core.files import ModelFiles
 from hfkv.core.record import dataclass
 from hfkv.core.snapshots import dumps, loads
 from hfkv.errors import HfkvError, UsageError
+from hfkv.sources.reading import read_or_none
 
 __all__ = ["Cache", "Key", "Usage", "cache_root"]
 
@@ -100,10 +101,8 @@ class Cache:
     def find(self, key: Key, sha: str) -> ModelFiles | None:
         """Return what is known of a commit, None when it is nothing that can be trusted."""
         path, wanted = self._entry(key, sha), f":{key.file}" if key.file else ""
-        try:
-            with path.open("rb") as file:
-                raw = file.read(_MAX_ENTRY)
-        except OSError:
+        raw = read_or_none(path, _MAX_ENTRY)
+        if raw is None:
             return None
         files = _unpack(raw)
         if files is None or files.target.sha != sha or not files.target.id.endswith(wanted):
@@ -133,19 +132,13 @@ class Cache:
         """Return the commit that a revision was at when it was last asked for."""
         if key.is_commit:
             return key.revision
-        try:
-            text = self._reference(key).read_text(encoding="ascii").strip()
-        except (OSError, UnicodeDecodeError):
-            return None
+        text = _text(self._reference(key)).strip()
         return text if re.fullmatch(_SHA, text) else None
 
     def hosts(self, key: Key) -> tuple[str, ...]:
         """Return where the Hub last sent those who read weights."""
-        try:
-            text = self._hosts(key).read_text(encoding="ascii")
-        except (OSError, UnicodeDecodeError):
-            return ()
-        return tuple(line for line in text.split("\n")[:_HOSTS] if re.fullmatch(_ORIGIN, line))
+        lines = _text(self._hosts(key)).split("\n")[:_HOSTS]
+        return tuple(line for line in lines if re.fullmatch(_ORIGIN, line))
 
     def point_to_hosts(self, key: Key, hosts: Collection[str]) -> None:
         """Remember where the Hub sent those who read weights."""
@@ -180,7 +173,10 @@ class Cache:
         path.parent.mkdir(parents=True, exist_ok=True)
         beside = path.with_name(f".{os.getpid()}-{threading.get_ident()}")
         try:
-            beside.write_bytes(data)
+            # what lies there already (a killed process of this number left it) is not written into
+            beside.unlink(missing_ok=True)
+            with beside.open("xb") as file:
+                file.write(data)
             beside.replace(path)
         except BaseException:
             with suppress(OSError):
@@ -199,6 +195,10 @@ class Cache:
 
     def _reference(self, key: Key) -> Path:
         return self._place(key) / "refs" / quote(key.revision, safe="")
+
+
+def _text(path: Path) -> str:
+    return (read_or_none(path) or b"").decode("ascii", "replace")
 
 
 def _pack(files: ModelFiles) -> bytes:

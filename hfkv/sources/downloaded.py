@@ -10,6 +10,7 @@ from hfkv.core.files import ModelFiles, Problem, Target
 from hfkv.errors import UnreadableError
 from hfkv.sources.environment import cache_folder
 from hfkv.sources.local import load_folder, load_path
+from hfkv.sources.reading import read_or_none
 from hfkv.sources.targets import HubTarget
 
 __all__ = ["load_downloaded"]
@@ -59,10 +60,8 @@ def _load_downloaded(wanted: HubTarget, config: dict[str, Any] | None) -> ModelF
 
 
 def _commit(repo: Path, revision: str) -> str:
-    try:
-        commit = (repo / "refs" / revision).read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError):
-        return revision  # a commit needs no reference
+    # a commit needs no reference
+    commit = (read_or_none(repo / "refs" / revision) or b"").decode("ascii", "replace").strip()
     return commit if commit.isalnum() else revision
 
 

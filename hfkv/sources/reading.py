@@ -10,9 +10,17 @@ from typing import Any, BinaryIO
 
 from hfkv.core.headers import Shard, bytes_needed, parse_shard
 from hfkv.core.jsontext import parse_object
-from hfkv.errors import MalformedError, UnreadableError
+from hfkv.errors import HfkvError, MalformedError, UnreadableError
 
-__all__ = ["MAX_INDEX", "MAX_SMALL", "read_object", "read_shard", "read_small", "reason"]
+__all__ = [
+    "MAX_INDEX",
+    "MAX_SMALL",
+    "read_object",
+    "read_or_none",
+    "read_shard",
+    "read_small",
+    "reason",
+]
 
 MAX_SMALL = 10_000_000
 MAX_INDEX = 250_000_000
@@ -53,6 +61,14 @@ def read_small(path: Path, where: str, limit: int = MAX_SMALL) -> bytes:
     if len(raw) > limit:
         raise MalformedError(f"more than {limit:,} bytes, too large for what it is", where=where)
     return raw
+
+
+def read_or_none(path: Path, limit: int = MAX_SMALL) -> bytes | None:
+    """Return the bytes of a file that may be absent; whatever cannot be read counts as absent."""
+    try:
+        return read_small(path, path.name, limit)
+    except HfkvError:
+        return None
 
 
 def read_shard(path: Path, where: str, name: str) -> Shard:
