@@ -28,6 +28,15 @@ def test_a_number_and_its_noun() -> None:
     assert things(8_030_261_248, "parameter") == "8.03 B parameters"
 
 
+def test_no_plural_is_made_by_hand() -> None:
+    """`counted` is the one place that knows how; a `"s" if` elsewhere would miss `entries`."""
+    by_hand = re.compile(r"""['"]s['"] if|else ['"]s['"]""")
+    assert by_hand.search('plural = "s" if layers > 1 else ""')
+    package = Path(__file__).parent.parent / "hfkv"
+    texts = {path.name: path.read_text(encoding="utf-8") for path in package.rglob("*.py")}
+    assert [name for name, text in texts.items() if by_hand.search(text)] == []
+
+
 @pytest.fixture
 def smallest(tmp_path: Path) -> Path:
     """Return a folder with one layer, one head, one tensor of one parameter, one token."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from math import prod
 
 from hfkv.core.architecture import Architecture
+from hfkv.core.counts import counted
 from hfkv.core.evidence.observe import Parts, Seen, Stack
 from hfkv.core.record import dataclass
 from hfkv.core.stores import Fixed, Grows, Layer, LayerKind, Role, Store
@@ -73,9 +74,8 @@ def _width(field: str, value: int, seen: Seen | None, claim: str = "") -> Verdic
 
 def _claim(arch: Architecture, store: Grows, width: int) -> str:
     heads = store.heads or 1
-    plural = "s" if heads > 1 else ""
     key = origin(arch, "num_key_value_heads")
-    return f"{heads} KV head{plural} × {width} = {heads * width} ({key})"
+    return f"{counted(heads, 'KV head')} × {width} = {heads * width} ({key})"
 
 
 def origin(arch: Architecture, field: str) -> str:

@@ -119,8 +119,7 @@ def _source(arch: Architecture, files: ModelFiles) -> Iterator[Verdict]:
 
 def _sentence(verdict: Verdict, layer: int, layers: int) -> str:
     """Return one disagreement, naming one real tensor and how many layers it is true of."""
-    plural = "s" if layers > 2 else ""
-    more = f" (and {layers - 1} more layer{plural})" if layers > 1 else ""
+    more = f" (and {counted(layers - 1, 'more layer')})" if layers > 1 else ""
     fact = verdict.fact
     if verdict.tensor is not None and verdict.field != "num_hidden_layers":
         fact = fact.replace(verdict.tensor.tensor, verdict.tensor.named(layer))
@@ -154,8 +153,8 @@ def _agreements(whole: list[Verdict], layered: list[tuple[int, Verdict]]) -> Ite
             key = (verdict.field, verdict.value, verdict.tensor.tensor)
             counts[key] = counts.get(key, 0) + 1
     for (field, value, tensor), layers in counts.items():
-        plural = "s" if layers > 1 else ""
-        yield Reading(field=field, value=value, source=f"`{tensor}` in {layers} layer{plural}")
+        source = f"`{tensor}` in {counted(layers, 'layer')}"
+        yield Reading(field=field, value=value, source=source)
 
 
 def _silent(arch: Architecture, unseen: list[Verdict], whole: list[Verdict]) -> Iterator[str]:
