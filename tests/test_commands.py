@@ -219,6 +219,7 @@ LINES: list[tuple[str, str, str, dict[str, Any], tuple[str, ...]]] = [
             "max_num_seqs": 8,
             "enable_prefix_caching": False,
             "hybrid_kv_cache_manager": False,
+            "async_scheduling": False,
             "num_speculative_tokens": 2,
         },
         (
@@ -239,6 +240,25 @@ LINES: list[tuple[str, str, str, dict[str, Any], tuple[str, ...]]] = [
                 "--max-num-seqs 8"
             ),
         ),
+    ),
+    (
+        LLAMA_8B,
+        "h100",
+        "vllm",
+        {"engine_version": "0.10.0", "context": 8192, "max_num_seqs": 8, "async_scheduling": True},
+        (
+            (
+                "vllm serve meta-llama/Llama-3.1-8B --max-model-len 8192 --max-num-seqs 8 "
+                "--async-scheduling"
+            ),
+        ),
+    ),
+    (  # SchedulerConfig.async_scheduling is False up to 0.12: there is nothing to switch off
+        LLAMA_8B,
+        "h100",
+        "vllm",
+        {"engine_version": "0.12.0", "context": 8192, "max_num_seqs": 8, "async_scheduling": False},
+        ("vllm serve meta-llama/Llama-3.1-8B --max-model-len 8192 --max-num-seqs 8",),
     ),
     (LLAMA_8B, "h100", "none", {"context": 8192}, ()),
     (LLAMA_8B, "h100", "transformers", {"context": 8192}, ()),
@@ -265,6 +285,22 @@ def test_the_asked_work_in_the_engines_own_flags(
             {"decode_context_parallel_size": 2, "engine_version": "0.10.0"},
             "vLLM 0.10 has no --decode-context-parallel-size",
         ),
+        (
+            {"async_scheduling": True, "engine_version": "0.9.2"},
+            "vLLM 0.9 has no --async-scheduling",
+        ),
+        (
+            {
+                "async_scheduling": True,
+                "num_speculative_tokens": 1,
+                "engine_version": "0.10.0",
+            },
+            "vLLM 0.10 has no --async-scheduling with --speculative-config",
+        ),
+        (
+            {"async_scheduling": True, "pipeline_parallel_size": 2, "engine_version": "0.14.0"},
+            "vLLM 0.14 has no --async-scheduling with --pipeline-parallel-size",
+        ),
         ({"block_size": 48, "engine_version": "0.16.0"}, "vLLM 0.16 has no blocks of 48 tokens"),
         ({"block_size": 256, "engine_version": "0.10.0"}, "vLLM 0.10 has no blocks of 256 tokens"),
         (
@@ -284,6 +320,8 @@ def test_what_a_release_does_not_know_is_refused(given: dict[str, Any], message:
     [
         {"host_kv_bytes": GIB, "engine_version": "0.11.2"},
         {"block_size": 256, "engine_version": "0.11.2"},
+        {"async_scheduling": False, "engine_version": "0.9.2"},
+        {"async_scheduling": True, "num_speculative_tokens": 1, "engine_version": "0.11.2"},
         {"block_size": 48, "engine_version": "0.19.0"},
         {"kv_dtype": "int8_per_token_head", "engine_version": "0.26.0"},
     ],

@@ -255,6 +255,8 @@ def test_tokens_in_flight_follow_the_version() -> None:
     assert planned(config, version=(0, 26)).demand.in_flight == 2 * 8192
     assert planned(config, pipeline_parallel_size=2).demand.in_flight == 3 * 8192
     assert planned(config, async_scheduling=False).demand.in_flight == 8192
+    stages = planned(config, pipeline_parallel_size=2, async_scheduling=False)
+    assert stages.demand.in_flight == 2 * 8192
 
 
 def test_a_log_of_0_13_is_reproduced() -> None:

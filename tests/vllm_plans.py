@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -58,7 +57,8 @@ def read(config: dict[str, Any], kv_dtype: str = "auto") -> tuple[Architecture, 
 def deployment_of(case: Case) -> Deployment:
     """Return how a case was started, on as many of its GPU as it had ranks."""
     given = case["options"]
-    drafted = given.get("engine_args", {}).get("speculative_config", {})
+    arguments = given.get("engine_args", {})
+    drafted = arguments.get("speculative_config", {})
     tp, pp = given.get("tp", 1), given.get("pp", 1)
     return Deployment(
         gpus=parse_gpu(f"{tp * pp}x{case['gpu']}"),
@@ -70,13 +70,13 @@ def deployment_of(case: Case) -> Deployment:
         enable_prefix_caching=given.get("enable_prefix_caching"),
         num_speculative_tokens=drafted.get("num_speculative_tokens", 0),
         hybrid_kv_cache_manager=not given.get("disable_hybrid", False),
+        async_scheduling=arguments.get("async_scheduling"),
     )
 
 
 def options_of(case: Case) -> VllmOptions:
-    """Return a case's options, asynchronous scheduling among them."""
-    scheduled = case["options"].get("engine_args", {}).get("async_scheduling", True)
-    return replace(options_for(deployment_of(case)), async_scheduling=scheduled)
+    """Return a case's options."""
+    return options_for(deployment_of(case))
 
 
 def published(name: str) -> dict[str, Any]:

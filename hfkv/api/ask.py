@@ -55,6 +55,7 @@ class WorkloadOptions(TypedDict, total=False):
     num_speculative_tokens: int | str | None
     dcp: int | str | None
     disable_hybrid_kv_cache_manager: bool | None
+    async_scheduling: bool | None
     gpu: str | Sequence[str] | None
     tp: int | str | None
     pp: int | str | None

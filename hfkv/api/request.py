@@ -50,6 +50,7 @@ NOT_SAID: dict[str, Any] = {
     "engine_version": None,
     "enable_prefix_caching": None,
     "disable_hybrid_kv_cache_manager": None,
+    "async_scheduling": None,
     "gpu": (),
 }
 
@@ -69,7 +70,13 @@ _PLAIN: dict[str, tuple[type, str]] = {
         (str, "text"),
     ),
     **dict.fromkeys(
-        ("enable_prefix_caching", "disable_hybrid_kv_cache_manager", "deep", "offline"),
+        (
+            "enable_prefix_caching",
+            "disable_hybrid_kv_cache_manager",
+            "async_scheduling",
+            "deep",
+            "offline",
+        ),
         (bool, "True or False"),
     ),
 }
@@ -81,6 +88,7 @@ _VLLM = {
     "--num-speculative-tokens": "num_speculative_tokens",
     "--decode-context-parallel-size": "dcp",
     "--disable-hybrid-kv-cache-manager": "disable_hybrid_kv_cache_manager",
+    "--async-scheduling": "async_scheduling",
 }
 
 
@@ -197,6 +205,7 @@ def _deployment(given: Mapping[str, Any]) -> Deployment:
         num_speculative_tokens=given["num_speculative_tokens"] or 0,
         decode_context_parallel_size=given["dcp"] or 1,
         hybrid_kv_cache_manager=not given["disable_hybrid_kv_cache_manager"],
+        async_scheduling=given["async_scheduling"],
     )
 
 

@@ -178,6 +178,13 @@ def _vllm_options(section: str) -> Callable[[Function], Function]:
             section=section,
             help="vLLM: windowed layers keep all tokens too.",
         ),
+        option(
+            "--async-scheduling/--no-async-scheduling",
+            "async_scheduling",
+            default=None,
+            section=section,
+            help="vLLM: whether a step is planned while another runs.",
+        ),
     )
 
 

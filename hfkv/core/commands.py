@@ -153,6 +153,10 @@ def _cache_flags(deployment: Deployment, architecture: Architecture) -> Iterator
         off.append("--no-enable-prefix-caching")
     if not deployment.hybrid_kv_cache_manager:
         off.append("--disable-hybrid-kv-cache-manager")
+    if deployment.async_scheduling:
+        yield "--async-scheduling"
+    elif deployment.async_scheduling is not None:
+        off.append("--no-async-scheduling")
     yield from (flag for flag in off if version >= FLAG_SINCE[flag])
     yield from _flag(
         "--decode-context-parallel-size", deployment.decode_context_parallel_size, unless=1

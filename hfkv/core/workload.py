@@ -39,9 +39,10 @@ class Deployment:
     `utilization` is the share of GPU memory the engine may take, as an exact fraction;
     `overhead_bytes` is activations and runtime per GPU when the user states it. Host
     memory takes `offloaded_weights`, an exact share of the weights, and up to
-    `host_kv_bytes` of the cache, of all GPUs together. Five are vLLM's own: how many ranks
+    `host_kv_bytes` of the cache, of all GPUs together. Six are vLLM's own: how many ranks
     share the positions of a sequence, tokens in a block, whether prefixes are cached,
-    tokens drafted ahead, and whether windowed layers are managed apart from full ones.
+    tokens drafted ahead, whether windowed layers are managed apart from full ones, and
+    whether a step is planned while another runs.
     """
 
     gpus: tuple[GpuChoice, ...] = ()
@@ -57,6 +58,7 @@ class Deployment:
     enable_prefix_caching: bool | None = None
     num_speculative_tokens: int = 0
     hybrid_kv_cache_manager: bool = True
+    async_scheduling: bool | None = None
     offloaded_weights: Fraction = Fraction(0)
     host_kv_bytes: int = 0
 

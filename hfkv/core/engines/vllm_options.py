@@ -109,6 +109,7 @@ def options_for(deployment: Deployment) -> VllmOptions:
         enable_prefix_caching=deployment.enable_prefix_caching,
         hybrid_kv_cache_manager=deployment.hybrid_kv_cache_manager,
         num_speculative_tokens=deployment.num_speculative_tokens,
+        async_scheduling=deployment.async_scheduling is not False,
         compute_capability=major,
         version=version,
     )

@@ -1,8 +1,9 @@
 """What older releases of vLLM do not know yet: flags, cache formats, sizes of a block.
 
-Source: engine/arg_utils.py and config/cache.py (`CacheDType`, `BlockSize`) of vLLM 0.8.5, 0.9.2,
-0.10.0, 0.11.2, 0.12, 0.14, 0.16, 0.19, 0.26 and 0.32; a thing is taken to be new in the first
-of them that has it. Up to 0.7 drafts had flags of their own (docs, "Speculative decoding").
+Source: engine/arg_utils.py, config/vllm.py and config/cache.py (`CacheDType`, `BlockSize`) of
+vLLM 0.8.5, 0.9.2, 0.10.0, 0.11.2, 0.12, 0.14, 0.16, 0.19, 0.26 and 0.32; a thing is taken to be
+new in the first of them that has it. Up to 0.7 drafts had flags of their own (docs, "Speculative
+decoding").
 """
 
 from __future__ import annotations
@@ -20,6 +21,10 @@ FLAG_SINCE: dict[str, Version] = {
     "--disable-hybrid-kv-cache-manager": (0, 9),
     "--decode-context-parallel-size": (0, 11),
     "--kv-offloading-size": (0, 11),
+    "--async-scheduling": (0, 10),
+    "--async-scheduling with --speculative-config": (0, 11),
+    "--async-scheduling with --pipeline-parallel-size": (0, 16),
+    "--no-async-scheduling": (0, 14),  # until then it is off
 }
 # Formats that --kv-cache-dtype did not always take; 16 bit could be had by --dtype.
 FORMAT_SINCE: dict[str, Version] = {
@@ -37,9 +42,17 @@ _BLOCKS, _LARGER_BLOCK = (16, 32, 64, 128), (0, 11)  # and 256
 
 def refuse_unknown(deployment: Deployment, version: Version) -> None:
     """Raise UsageError for what a release has no flag for, with the one that has."""
+    planned = deployment.async_scheduling is True
     wanted = {
         "--decode-context-parallel-size": deployment.decode_context_parallel_size > 1,
         "--kv-offloading-size": deployment.host_kv_bytes > 0,
+        "--async-scheduling": planned,
+        "--async-scheduling with --speculative-config": (
+            planned and deployment.num_speculative_tokens > 0
+        ),
+        "--async-scheduling with --pipeline-parallel-size": (
+            planned and deployment.pipeline_parallel_size > 1
+        ),
     }
     for flag, asked in wanted.items():
         if asked and version < FLAG_SINCE[flag]:
