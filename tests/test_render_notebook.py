@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -12,7 +13,11 @@ from hand_made import REPORTS
 import hfkv
 from hfkv.core.files import Target
 from hfkv.core.readings import Finding
+from hfkv.render.html import page_document, render_html
+from hfkv.render.markdown import inspect_markdown
 from hfkv.render.phrases import verdict
+from hfkv.render.style import Style
+from hfkv.render.text import inspect_text
 
 MODELS = Path(__file__).parent.parent / "fixtures" / "models"
 LLAMA = str(MODELS / "meta-llama--Llama-3.1-8B.hfkv.json")
@@ -125,3 +130,22 @@ def test_what_memory_does_not_limit_is_any() -> None:
     seen = harmless(bert._repr_html_()).text
     assert "yes\nany\n–\n" in seen
     assert "1,048,576" not in seen
+
+
+def test_the_gpu_table_is_the_same_in_every_form() -> None:
+    """The columns of notebook, Markdown, terminal and page have one order and one name each."""
+    report = hfkv.inspect(LLAMA, gpu=["24gb", "h100:2"], context=8192)
+    columns = ["GPU", "memory", "weights", "overhead", "left for KV", "fits"]
+    columns += ["sequences", "longest"]
+    lines = inspect_markdown(report).splitlines()
+    start = lines.index(f"| {' | '.join(columns)} |")
+    rows = [line.strip("| ").split(" | ") for line in lines[start + 2 : start + 4]]
+    assert [row[3][:2] for row in rows] == ["≈ ", "≈ "]
+    notebook = report._repr_html_().partition(">On which GPU<")[2]
+    cells = [html.unescape(cell) for cell in re.findall(r"<t[hd]\b[^>]*>([^<]*)<", notebook)]
+    assert cells == [*columns, *(cell.replace("\\", "") for row in rows for cell in row)]
+    page = render_html([page_document(report)], title="").partition(">On each GPU<")[2]
+    named = re.findall(r"<th\b[^>]*>([^<]*)<", page)[:7]
+    assert named == [*columns[:3], columns[4], "verdict", *columns[6:]]
+    heading = " +".join([*columns[:3], columns[4], *columns[6:]])
+    assert re.search(f"(?m)^ *{heading}", inspect_text(report, Style(width=80)))

@@ -12,14 +12,13 @@ from hfkv.core.report import Report
 from hfkv.errors import HfkvError
 from hfkv.render.csv import COLUMNS, report_rows
 from hfkv.render.documents import error_document
+from hfkv.render.fits import GPU_COLUMNS, fits_phrase
 from hfkv.render.json import inspect_document
-from hfkv.render.markdown import fits_phrase
 from hfkv.render.phrases import gpu_phrase, most, weights_phrase
 from hfkv.render.rows import code, escape, markdown_table, write_csv
 from hfkv.render.units import NOTHING, count, integer, size_or_none
 
 __all__ = [
-    "GPU_COLUMNS",
     "Cell",
     "compare_csv",
     "compare_document",
@@ -32,8 +31,6 @@ __all__ = [
     "reason",
     "workload_phrase",
 ]
-
-GPU_COLUMNS = (">sequences", ">longest")
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from hfkv.core.counts import counted
 from hfkv.core.kv import Component, KVReport
@@ -11,24 +10,19 @@ from hfkv.core.readings import Finding
 from hfkv.core.report import Report
 from hfkv.core.snapshots import format_ranges
 from hfkv.render.evidence import confidence_phrase
+from hfkv.render.fits import fit_cells, fit_heading
 from hfkv.render.layers import dims, group_layers, heads
 from hfkv.render.markdown_parts import explained, fit_blocks, speed_block
 from hfkv.render.phrases import (
-    Verdict,
-    gpu_phrase,
     load_phrase,
     model_phrase,
-    most,
     verdict,
     weights_phrase,
 )
 from hfkv.render.rows import code, escape, markdown_table
-from hfkv.render.units import dtype, integer, size, size_or_none
+from hfkv.render.units import dtype, integer, size
 
-if TYPE_CHECKING:
-    from hfkv.core.fit import FitReport
-
-__all__ = ["fits_phrase", "inspect_markdown"]
+__all__ = ["inspect_markdown"]
 
 
 def inspect_markdown(report: Report, *, explain: bool = False, speed: bool = False) -> str:
@@ -88,29 +82,8 @@ def _component(part: Component) -> tuple[str, str, str, str]:
 
 
 def _gpus(report: Report) -> str:
-    heading = ("GPU", ">memory", ">weights", ">overhead", ">left for KV", "fits")
-    rows = [
-        (
-            escape(gpu_phrase(fit)),
-            size(fit.memory_bytes),
-            size_or_none(fit.weights_bytes_per_gpu),
-            size(fit.overhead_bytes_per_gpu),
-            size(fit.kv_pool_bytes_per_gpu),
-            fits_phrase(fit),
-            *most(report, fit),
-        )
-        for fit in report.fit
-    ]
-    return markdown_table((*heading, ">sequences", ">longest"), rows)
-
-
-def fits_phrase(fit: FitReport) -> str:
-    """Return whether it fits, in the words of a table cell."""
-    if fit.fits is None:
-        return "weights unknown"
-    if not fit.fits:
-        return f"short by {size(fit.short_by_bytes)}"
-    return "tightly" if fit.verdict == Verdict.TIGHT.value else "yes"
+    rows = (map(escape, fit_cells(report, fit)) for fit in report.fit)
+    return markdown_table(fit_heading(overhead=True), rows)
 
 
 def _layers(report: Report) -> str:

@@ -13,7 +13,6 @@ from hfkv.core.comparison import Comparison, Row
 from hfkv.core.counts import counted
 from hfkv.core.report import Report
 from hfkv.render.compare import (
-    GPU_COLUMNS,
     Cell,
     gpu_cells,
     gpus_of,
@@ -22,18 +21,16 @@ from hfkv.render.compare import (
     reason,
     workload_phrase,
 )
+from hfkv.render.fits import GPU_COLUMNS, fit_cells, fit_heading, fits_phrase
 from hfkv.render.html.elements import Html, el, join
-from hfkv.render.markdown import fits_phrase
 from hfkv.render.phrases import (
     MARKS,
-    gpu_phrase,
     load_phrase,
     model_phrase,
-    most,
     verdict,
     weights_phrase,
 )
-from hfkv.render.units import NOTHING, dtype, size, size_or_none
+from hfkv.render.units import NOTHING, dtype, size
 
 if TYPE_CHECKING:
     from hfkv.core.fit import FitReport
@@ -55,7 +52,7 @@ def report_fragment(report: Report) -> str:
         _block(el("strong", f"{MARKS[feeling]} {sentence}")),
         _bar(report, fits[0]) if len(fits) == 1 else None,
         _table(("", ">size", ""), _memory(report), "What it takes"),
-        _table(_GPU_HEADING, (_gpu(report, fit) for fit in fits), "On which GPU") if fits else None,
+        _gpus(report) if fits else None,
         _warnings(report),
     )
 
@@ -134,28 +131,9 @@ def _memory(report: Report) -> Iterable[tuple[Html | str, ...]]:
     yield "each further token", size(kv.bytes_per_token), ""
 
 
-_GPU_HEADING = (
-    "GPU",
-    ">memory",
-    ">weights",
-    ">overhead",
-    ">left for KV",
-    "fits",
-    ">sequences",
-    ">longest",
-)
-
-
-def _gpu(report: Report, fit: FitReport) -> tuple[str, ...]:
-    return (
-        gpu_phrase(fit),
-        size(fit.memory_bytes),
-        size_or_none(fit.weights_bytes_per_gpu),
-        ("≈ " if fit.overhead_parts else "") + size(fit.overhead_bytes_per_gpu),
-        size(fit.kv_pool_bytes_per_gpu),
-        fits_phrase(fit),
-        *most(report, fit),
-    )
+def _gpus(report: Report) -> Html:
+    rows = (fit_cells(report, fit) for fit in report.fit)
+    return _table(fit_heading(overhead=True), rows, "On which GPU")
 
 
 def _warnings(report: Report) -> Html | None:

@@ -13,7 +13,6 @@ from hfkv.core.comparison import Comparison, Row
 from hfkv.core.report import Report
 from hfkv.render.bars import EMPTY, KV, WEIGHTS, Part, bar
 from hfkv.render.compare import (
-    GPU_COLUMNS,
     Cell,
     gpu_cells,
     gpus_of,
@@ -22,6 +21,7 @@ from hfkv.render.compare import (
     reason,
     workload_phrase,
 )
+from hfkv.render.fits import GPU_COLUMNS
 from hfkv.render.sheet import Sheet, quiet, table
 from hfkv.render.style import Style
 from hfkv.render.tables import draw, section, widest

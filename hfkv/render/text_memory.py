@@ -13,6 +13,7 @@ from hfkv.core.engines.titles import engine_title
 from hfkv.core.kv import KVReport
 from hfkv.core.report import Report
 from hfkv.render.bars import FREE, KV, LEFT, OVERHEAD, WEIGHTS, Part, bar, cells
+from hfkv.render.fits import fit_heading
 from hfkv.render.phrases import (
     Verdict,
     budget_phrase,
@@ -178,8 +179,7 @@ def _total(parts: tuple[Part, ...]) -> int:
 
 def _many(report: Report, width: int) -> Sheet:
     wide = width >= 110
-    columns = ["GPU", ">memory", ">weights", ">left for KV", "", ">sequences", ">longest"]
-    grid = table(*columns, *(["per GPU"] if wide else []))
+    grid = table(*fit_heading(""), *(["per GPU"] if wide else []))
     for fit in report.fit:
         row: list[Text | str] = [
             Text(gpu_phrase(fit), style="dim" if fit.fits is False else "default"),

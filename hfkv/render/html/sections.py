@@ -6,6 +6,7 @@ from typing import Any
 
 from hfkv.core.counts import counted
 from hfkv.core.engines.titles import engine_title
+from hfkv.render.fits import fit_heading
 from hfkv.render.html.elements import Html, el, join, section, table
 from hfkv.render.html.origins import sources_section, warnings_section, weights_section
 from hfkv.render.html.pictures import layer_map, memory_bar
@@ -122,7 +123,6 @@ def _bar(fit: dict[str, Any]) -> Html:
 
 
 def _fits(fits: list[dict[str, Any]], most: list[tuple[str, str]]) -> Html:
-    heading = ("GPU", ">memory", ">weights", ">left for KV", "verdict", ">sequences", ">longest")
     rows = (
         (
             _name(fit),
@@ -134,7 +134,7 @@ def _fits(fits: list[dict[str, Any]], most: list[tuple[str, str]]) -> Html:
         )
         for fit, room in zip(fits, most, strict=True)
     )
-    return table(heading, rows, "On each GPU")
+    return table(fit_heading("verdict"), rows, "On each GPU")
 
 
 def _ways(fits: list[dict[str, Any]]) -> Html | None:
