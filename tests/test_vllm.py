@@ -19,6 +19,7 @@ from hfkv.core.kv import size_cache
 from hfkv.core.report import analyze
 from hfkv.core.workload import Workload
 from hfkv.errors import HfkvError, UnsupportedError
+from hfkv.render.json import inspect_document
 
 KINDS = {
     "FullAttentionSpec": "full",
@@ -173,7 +174,7 @@ def reported() -> list[str]:
 
 @pytest.mark.parametrize("name", reported())
 def test_a_report_holds_the_same_figures(name: str) -> None:
-    """`kv_cache.per_gpu` is the oracle's, of the fullest stage where there are several."""
+    """In the document, on one GPU or stage by stage, which together are the whole model."""
     case = cases()[name]
     result = case["result"]
     work = Workload(
@@ -182,17 +183,22 @@ def test_a_report_holds_the_same_figures(name: str) -> None:
         kv_dtype=case["options"].get("kv_cache_dtype", "auto"),
         deployment=deployment_of(case),
     )
-    kv = analyze(files_of(case["config"]), work).kv
-    assert kv is not None
-    one, need = kv.per_gpu, result["ideal_bytes_for_max_model_len"]
-    stages = result.get("per_pp_rank", [result])
-    asked = max(stage.get("max_memory_usage_bytes_one_sequence", 0) for stage in stages)
-    assert one.admission_bytes_per_sequence == asked
-    assert one.steady_bytes_per_sequence <= asked
-    if len(stages) == 1:
-        assert one.ideal_bytes_per_sequence == need
+    kv = inspect_document(analyze(files_of(case["config"]), work))["kv_cache"]
+    need, stages = result["ideal_bytes_for_max_model_len"], result.get("per_pp_rank")
+    found = kv["per_stage"] if stages else [kv["per_gpu"]]
+    admissions = [one["admission_bytes_per_sequence"] for one in found]
+    asked = [one.get("max_memory_usage_bytes_one_sequence", 0) for one in stages or [result]]
+    assert admissions == asked
+    assert sum(admissions) == result.get("max_memory_usage_bytes_one_sequence", 0)
+    assert sum(one["ideal_bytes_per_sequence"] for one in found) == need
+    assert all(
+        one["steady_bytes_per_sequence"] <= most for one, most in zip(found, asked, strict=True)
+    )
+    assert kv["per_gpu"]["admission_bytes_per_sequence"] == max(asked)
+    layers = [one["layers_with_cache"] for one in stages or ()]
+    assert [one["layers"] for one in kv["per_stage"]] == layers
     if not {"tp", "engine_args"} & set(case["options"]):
-        assert kv.bytes == need
+        assert kv["bytes"] == need
 
 
 REFUSALS = {

@@ -6,15 +6,15 @@ from collections import Counter
 from fractions import Fraction
 
 from hfkv.core.architecture import Architecture
-from hfkv.core.engines.engine import Engine, PerGpu
+from hfkv.core.engines.engine import Engine, PerGpu, PerStage, Rank
 from hfkv.core.precision import Precision
-from hfkv.core.ranks import Sizer, common_to_beams, kept_stores, measure, per_rank, sizer_of
+from hfkv.core.ranks import Sizer, common_to_beams, kept_stores, measure, sizer_of
 from hfkv.core.record import dataclass
 from hfkv.core.simple import SimpleFormula, checked, simple_formula
 from hfkv.core.stores import Fixed, Grows, Role, Store
 from hfkv.core.workload import Workload
 
-__all__ = ["Component", "KVReport", "PerGpu", "layer_bytes", "measure", "per_rank", "size_cache"]
+__all__ = ["Component", "KVReport", "PerGpu", "PerStage", "layer_bytes", "measure", "size_cache"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,8 @@ class KVReport:
     (averaged over a compression ratio); `fixed_bytes_per_sequence` is what a sequence costs
     whatever its length. With `--seq-lens`, `tokens` is the longest and `bytes` the sum.
     `shared_bytes` of a common prefix are in every sequence's figure and only once in `bytes`;
-    so is the prompt of each `beams` sequences.
+    so is the prompt of each `beams` sequences. `per_gpu` is the fullest rank; `per_stage` has
+    every stage of a pipeline, in order, and nothing where there is one.
     """
 
     tokens: int
@@ -63,6 +64,7 @@ class KVReport:
     per_gpu: PerGpu
     shared_bytes: int = 0
     beams: int = 1
+    per_stage: tuple[PerStage, ...] = ()
 
 
 def layer_bytes(
@@ -145,10 +147,11 @@ def size_cache(
     precision: Precision,
     *,
     tokens: int,
-    per_gpu: PerGpu | None = None,
+    rank: Rank | None = None,
 ) -> KVReport:
     """Size the cache of a workload whose sequences are `tokens` long (or `seq_lens`).
 
+    `rank` is the fullest of the deployment (None: one GPU holds it as it is needed).
     Raises UnsupportedError when a length that matters is stated nowhere, UsageError when
     the cache format cannot hold a row.
     """
@@ -191,12 +194,14 @@ def size_cache(
             ),
             total,
         ),
-        per_gpu=per_gpu
-        or PerGpu(
+        per_gpu=rank.at(tokens)
+        if rank
+        else PerGpu(
             ideal_bytes_per_sequence=one,
             admission_bytes_per_sequence=one,
             steady_bytes_per_sequence=one,
         ),
         shared_bytes=shared,
         beams=beams,
+        per_stage=rank.by_stage(tokens) if rank else (),
     )

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cache
 
 from hfkv.core.architecture import Architecture
-from hfkv.core.engines.engine import Engine, PerGpu, Rank, ranks_of
+from hfkv.core.engines.engine import Engine, PerGpu, Rank, Stage, ranks_of
 from hfkv.core.engines.registry import engine_named
 from hfkv.core.engines.stages import pipeline_stages
 from hfkv.core.precision import Precision
@@ -19,11 +19,11 @@ from hfkv.errors import UnsupportedError
 
 __all__ = [
     "Sizer",
+    "asked_rank",
     "common_to_beams",
     "kept_stores",
     "measure",
     "of_beams",
-    "per_rank",
     "rank_of",
     "remembered",
     "sizer_of",
@@ -100,22 +100,24 @@ Load = tuple[Store, int]  # a store, and the bytes of one of its entries in all 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Loads:
-    """The loads of each pipeline stage, on one of its ranks."""
+    """The loads of each pipeline stage, on one of its ranks, and its layers that keep any."""
 
     sizer: Sizer
+    layers: tuple[tuple[int, ...], ...]
     stages: tuple[tuple[Load, ...], ...]
 
     def bytes(self, tokens: int) -> int:
         """Return the bytes of one sequence on the fullest stage."""
-        return max((self._on(stage, tokens) for stage in self.stages), default=0)
+        return max((self.on(stage, tokens) for stage in self.stages), default=0)
 
     def shared(self, prefix: int, tokens: int) -> int:
         """Return what of a prefix is kept once for all, on the stage that is fullest."""
-        stage = max(self.stages, key=lambda stage: self._on(stage, tokens), default=())
+        stage = max(self.stages, key=lambda stage: self.on(stage, tokens), default=())
         kept = min(prefix, tokens)
         return sum(self.sizer.shared_slots(store, kept) * size for store, size in stage)
 
-    def _on(self, stage: tuple[Load, ...], tokens: int) -> int:
+    def on(self, stage: tuple[Load, ...], tokens: int) -> int:
+        """Return the bytes of one sequence on one stage."""
         return sum(self.sizer.slots(store, tokens) * size for store, size in stage)
 
 
@@ -130,14 +132,14 @@ def _loads(
 ) -> _Loads:
     sizer = sizer_of(arch, workload, engine, precision)
     stores = kept_stores(arch, engine, precision)
-    alike = [
-        Counter(s for i in stage for s in stores[i]) for stage in pipeline_stages(len(stores), pp)
-    ]
+    cut = pipeline_stages(len(stores), pp)
+    alike = [Counter(s for i in stage for s in stores[i]) for stage in cut]
     stages = (
         tuple((store, layers * sizer.slot_bytes(store, tp)) for store, layers in stage.items())
         for stage in alike
     )
-    return _Loads(sizer=sizer, stages=tuple(stages))
+    layers = tuple(tuple(i for i in stage if stores[i]) for stage in cut)
+    return _Loads(sizer=sizer, layers=layers, stages=tuple(stages))
 
 
 def rank_of(arch: Architecture, workload: Workload, engine: Engine, precision: Precision) -> Rank:
@@ -159,7 +161,22 @@ def rank_of(arch: Architecture, workload: Workload, engine: Engine, precision: P
         reserved=held.bytes,
         steady=held.bytes,
         shared=held.shared,
+        stages=_stages(needed, held) if pp > 1 else (),
     )
+
+
+def _stages(needed: _Loads, held: _Loads) -> tuple[Stage, ...]:
+    def stage(layers: tuple[int, ...], own: tuple[Load, ...], kept: tuple[Load, ...]) -> Stage:
+        return Stage(
+            layers=layers,
+            at=lambda tokens: PerGpu(
+                ideal_bytes_per_sequence=needed.on(own, tokens),
+                admission_bytes_per_sequence=held.on(kept, tokens),
+                steady_bytes_per_sequence=held.on(kept, tokens),
+            ),
+        )
+
+    return tuple(map(stage, held.layers, needed.stages, held.stages))
 
 
 def common_to_beams(workload: Workload, tokens: int) -> int:
@@ -216,16 +233,16 @@ def measure(
     return _loads(arch, workload, engine, precision, tp=tp, pp=pp).bytes(tokens)
 
 
-def per_rank(
-    arch: Architecture, workload: Workload, engine: Engine, precision: Precision, *, tokens: int
-) -> PerGpu:
-    """Report one sequence of `tokens` on the fullest rank of the (first) deployment.
+def asked_rank(
+    arch: Architecture, workload: Workload, engine: Engine, precision: Precision
+) -> Rank:
+    """Return the fullest rank of the (first) deployment, as the engine splits it.
 
     Raises UnsupportedError for a model, UsageError for a plan that the engine refuses.
     """
     deployment = _split(workload.deployment, engine, len(arch.layers))
     placed = replace(workload, deployment=deployment)
-    return rank_of(arch, placed, engine, precision).at(tokens)
+    return rank_of(arch, placed, engine, precision)
 
 
 def _split(deployment: Deployment, engine: Engine, layers: int) -> Deployment:

@@ -16,12 +16,12 @@ from hfkv.core.evidence import Evidence, witness
 from hfkv.core.files import ModelFiles
 from hfkv.core.findings import Facts, find
 from hfkv.core.jsontext import gc_paused
-from hfkv.core.kv import KVReport, measure, per_rank, size_cache
+from hfkv.core.kv import KVReport, measure, size_cache
 from hfkv.core.portions import POSITIONS, Portion
 from hfkv.core.positions import position_elements
 from hfkv.core.precision import Precision, choose_precision
 from hfkv.core.quantization import Scheme, read_scheme
-from hfkv.core.ranks import of_beams, rank_of, remembered
+from hfkv.core.ranks import asked_rank, of_beams, rank_of, remembered
 from hfkv.core.readings import Confidence, Finding
 from hfkv.core.record import dataclass
 from hfkv.core.weights import WeightReport, weigh
@@ -182,8 +182,8 @@ def _cache(
         return arch, None
     tokens = _length(arch, engine, work)
     try:
-        one = per_rank(arch, work, engine, precision, tokens=tokens)
-        return arch, size_cache(arch, work, engine, precision, tokens=tokens, per_gpu=one)
+        rank = asked_rank(arch, work, engine, precision)
+        return arch, size_cache(arch, work, engine, precision, tokens=tokens, rank=rank)
     except UnsupportedError as error:
         doubts = (*arch.doubts, error.message, *((error.hint,) if error.hint else ()))
         return replace(arch, confidence=Confidence.UNKNOWN, doubts=doubts), None

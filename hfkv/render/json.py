@@ -9,7 +9,7 @@ from hfkv import __version__
 from hfkv.core.architecture import Architecture
 from hfkv.core.evidence import Evidence
 from hfkv.core.files import ModelFiles
-from hfkv.core.kv import KVReport
+from hfkv.core.kv import KVReport, PerStage
 from hfkv.core.readings import Reading
 from hfkv.core.report import Report
 from hfkv.core.snapshots import format_ranges
@@ -179,6 +179,15 @@ def kv_cache_document(kv: KVReport) -> dict[str, Any]:
         },
         "shared_bytes": kv.shared_bytes,
         "beams": kv.beams,
+        "per_stage": [_stage(stage) for stage in kv.per_stage],
+    }
+
+
+def _stage(stage: PerStage) -> dict[str, Any]:
+    return {
+        "layers": len(stage.layers),
+        "indices": format_ranges(stage.layers),
+        **_plain(stage.per_gpu),
     }
 
 

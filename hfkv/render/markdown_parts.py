@@ -9,7 +9,7 @@ from hfkv.core.engines.titles import engine_title
 from hfkv.core.kv import KVReport
 from hfkv.core.report import Report
 from hfkv.render.evidence import figures
-from hfkv.render.phrases import gpu_phrase, plan_cells
+from hfkv.render.phrases import fullest_stage, gpu_phrase, plan_cells
 from hfkv.render.rows import code, escape, markdown_table
 from hfkv.render.speed import CAVEAT, ceiling_arithmetic, ceiling_phrase
 from hfkv.render.units import clean, integer, size, tokens
@@ -24,12 +24,13 @@ __all__ = ["explained", "fit_blocks", "speed_block", "three_figures"]
 
 def three_figures(kv: KVReport) -> str:
     """Return what the engine makes of a sequence on one GPU."""
-    rank = kv.per_gpu
+    rank, stage = kv.per_gpu, fullest_stage(kv)
     return (
         f"A sequence on one GPU of {engine_title(kv.engine)}:"
         f" ideal {size(rank.ideal_bytes_per_sequence)},"
         f" admission {size(rank.admission_bytes_per_sequence)},"
         f" steady state {size(rank.steady_bytes_per_sequence)}."
+        f"{f' {stage}' if stage else ''}"
     )
 
 

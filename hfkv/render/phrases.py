@@ -23,6 +23,7 @@ __all__ = [
     "Verdict",
     "budget_phrase",
     "format_phrase",
+    "fullest_stage",
     "gpu_phrase",
     "load_phrase",
     "model_phrase",
@@ -148,6 +149,16 @@ def load_phrase(report: Report, kv: KVReport) -> str:
     if kv.beams > 1:
         return f"{tokens} × {counted(kv.sequences // kv.beams, 'request')} of {kv.beams} beams"
     return f"{tokens} × {counted(kv.sequences, 'sequence')}"
+
+
+def fullest_stage(kv: KVReport) -> str | None:
+    """Return which stage of a pipeline reserves most, None where all reserve the same."""
+    sizes = [stage.per_gpu.admission_bytes_per_sequence for stage in kv.per_stage]
+    if len(set(sizes)) < 2:
+        return None
+    first = sizes.index(max(sizes))
+    layers = counted(len(kv.per_stage[first].layers), "layer")
+    return f"Stage {first + 1} of {len(sizes)} is the fullest, with {layers}."
 
 
 def model_phrase(report: Report) -> str:

@@ -14,7 +14,7 @@ from hfkv.core.readings import told_apart
 from hfkv.core.report import Report
 from hfkv.core.stores import Layer
 from hfkv.render.layers import dims, group_layers, heads, places
-from hfkv.render.phrases import load_phrase
+from hfkv.render.phrases import fullest_stage, load_phrase
 from hfkv.render.sheet import Sheet, quiet, table
 from hfkv.render.units import clean, dtype, integer, ratio, size
 
@@ -53,7 +53,8 @@ def cache_section(report: Report) -> Iterator[RenderableType]:
         yield ""
         yield _components(report, report.kv)
         yield _totals(report, report.kv)
-        yield from _on_a_gpu(report.kv)
+        if report.kv.engine in _THREE_FIGURES:
+            yield from _on_a_gpu(report.kv)
     yield ""
     yield from _simple(report, report.kv)
 
@@ -103,17 +104,21 @@ def _totals(report: Report, kv: KVReport) -> Text:
 
 
 def _on_a_gpu(kv: KVReport) -> Iterator[RenderableType]:
-    """Yield what the engine makes of the need on one GPU, in its three figures."""
-    if kv.engine not in _THREE_FIGURES:
-        return
+    """Yield what the engine makes of the need on one GPU, and in which stage that is."""
+    yield ""
+    yield _three_figures(kv)
+    stage = fullest_stage(kv)
+    if stage is not None:
+        yield quiet(stage)
+
+
+def _three_figures(kv: KVReport) -> RenderableType:
     ideal = kv.per_gpu.ideal_bytes_per_sequence
     admission = kv.per_gpu.admission_bytes_per_sequence
     steady = kv.per_gpu.steady_bytes_per_sequence
-    yield ""
     if len({ideal, admission, steady}) == 1:
         same = f"ideal, admission and steady state of a sequence are the same, {size(ideal)}"
-        yield Text(f"On one GPU of {engine_title(kv.engine)} {same}.")
-        return
+        return Text(f"On one GPU of {engine_title(kv.engine)} {same}.")
     grid = table(f"on one GPU of {engine_title(kv.engine)}", ">a sequence", "")
     grid.add_row("ideal", size(ideal), quiet("what the model needs"))
     bounds = "and what bounds the sequences"
@@ -122,7 +127,7 @@ def _on_a_gpu(kv: KVReport) -> Iterator[RenderableType]:
     counted = f"what its start-up check counts, {bounds}"
     grid.add_row("admission", size(admission), quiet(counted))
     grid.add_row("steady state", size(steady), quiet("what a decoding sequence holds"))
-    yield grid
+    return grid
 
 
 def _simple(report: Report, kv: KVReport) -> Iterator[RenderableType]:

@@ -20,7 +20,9 @@ __all__ = [
     "Engine",
     "Formats",
     "PerGpu",
+    "PerStage",
     "Rank",
+    "Stage",
     "StartUp",
     "as_needed",
     "entries",
@@ -50,6 +52,22 @@ class PerGpu:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PerStage:
+    """The same on one rank of a pipeline stage; `layers` are those that hold a cache there."""
+
+    layers: tuple[int, ...]
+    per_gpu: PerGpu
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """One of several pipeline stages: its layers with a cache, its figures by the tokens."""
+
+    layers: tuple[int, ...]
+    at: Callable[[int], PerGpu]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StartUp:
     """What an engine logs when it starts with so much memory for the cache.
 
@@ -74,6 +92,7 @@ class Rank:
     bounds the number of sequences (vLLM 0.14 to 0.19 checks less), `steady` what decoding
     holds. `shared(prefix, tokens)` is what a sequence saves when others have its prefix too.
     `held_back` bytes of the pool are never a sequence's; `started(tokens, pool)` is the log.
+    `stages` are those of a pipeline, in order; where there is one, the rank itself speaks for it.
     """
 
     ideal: Callable[[int], int]
@@ -83,6 +102,7 @@ class Rank:
     shared: Callable[[int, int], int] = _nothing
     held_back: int = 0
     started: Callable[[int, int], StartUp] | None = None
+    stages: tuple[Stage, ...] = ()
 
     def at(self, tokens: int) -> PerGpu:
         """Return the three figures of a sequence of `tokens`."""
@@ -90,6 +110,12 @@ class Rank:
             ideal_bytes_per_sequence=self.ideal(tokens),
             admission_bytes_per_sequence=self.admission(tokens),
             steady_bytes_per_sequence=self.steady(tokens),
+        )
+
+    def by_stage(self, tokens: int) -> tuple[PerStage, ...]:
+        """Return the three figures on each of several stages."""
+        return tuple(
+            PerStage(layers=stage.layers, per_gpu=stage.at(tokens)) for stage in self.stages
         )
 
 

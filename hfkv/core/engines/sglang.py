@@ -12,7 +12,16 @@ from dataclasses import replace
 
 from hfkv.core.architecture import Architecture
 from hfkv.core.dtypes import DType
-from hfkv.core.engines.engine import Engine, Formats, Rank, entries, ranks_of, text_type
+from hfkv.core.engines.engine import (
+    Engine,
+    Formats,
+    PerGpu,
+    Rank,
+    Stage,
+    entries,
+    ranks_of,
+    text_type,
+)
 from hfkv.core.engines.stages import pipeline_stages
 from hfkv.core.gpus import BLACKWELL, capability
 from hfkv.core.record import dataclass
@@ -167,9 +176,11 @@ def _rank(arch: Architecture, workload: Workload, formats: Formats) -> Rank:
     stages = []
     for stage in pipeline_stages(len(arch.layers), pp):
         layers = [(i, arch.layers[i]) for i in stage]
-        kept = [s for i, x in layers for s in _pack(x, _adapt(arch, i, x), formats.cache)]
+        packed = {i: _pack(x, _adapt(arch, i, x), formats.cache) for i, x in layers}
+        kept = [s for stores in packed.values() for s in stores]
         stages.append(
             _Stage(
+                layers=tuple(i for i, stores in packed.items() if stores),
                 needed=loads([s for _, x in layers for s in x.stores]),
                 cache=loads([s for s in kept if not _pooled(s)]),
                 states=loads([s for s in kept if _pooled(s)]),
@@ -187,6 +198,7 @@ def _rank(arch: Architecture, workload: Workload, formats: Formats) -> Rank:
         reserved=lambda tokens: fullest(tokens).reserved(tokens),
         steady=lambda tokens: fullest(tokens).steady(tokens),
         shared=lambda prefix, tokens: fullest(tokens).shared(prefix, tokens),
+        stages=tuple(Stage(layers=x.layers, at=x.at) for x in stages) if pp > 1 else (),
     )
 
 
@@ -209,11 +221,20 @@ def _pooled(store: Store) -> bool:
 class _Stage:
     """One pipeline stage: what its layers need, and what the two pools hold of them."""
 
+    layers: tuple[int, ...]
     needed: tuple[_Load, ...]
     cache: tuple[_Load, ...]
     states: tuple[_Load, ...]
     source: int
     workload: Workload
+
+    def at(self, tokens: int) -> PerGpu:
+        """Return the three figures of one sequence."""
+        return PerGpu(
+            ideal_bytes_per_sequence=self.ideal(tokens),
+            admission_bytes_per_sequence=self.reserved(tokens),
+            steady_bytes_per_sequence=self.steady(tokens),
+        )
 
     def ideal(self, tokens: int) -> int:
         """Return the need of one sequence."""

@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import starmap
 
 from hfkv.core.architecture import Architecture
-from hfkv.core.engines.engine import Engine, Formats, Rank, StartUp, text_type
+from hfkv.core.engines.engine import Engine, Formats, PerGpu, Rank, Stage, StartUp, text_type
 from hfkv.core.engines.vllm_admission import (
     VllmAdmission,
     VllmCapacity,
@@ -95,6 +96,7 @@ def _rank(arch: Architecture, workload: Workload, formats: Formats) -> Rank:
     demand, pool = demands(arch, options), pool_block(plan)
     thin = replace(plan, groups=tuple(Group(specs=_distinct(group)) for group in plan.groups))
     checked, all_groups = _counted(thin.checked), _counted(thin.groups)
+    needs = _needs(plan, arch, options, source or 0)
 
     def resting(tokens: int) -> Demand:
         return replace(demand(tokens), in_flight=0, encoder_tokens=source or 0)
@@ -107,14 +109,27 @@ def _rank(arch: Architecture, workload: Workload, formats: Formats) -> Rank:
             longest=found.estimated_max_model_len,
         )
 
+    def stage(number: int, holds: Callable[[int], bool]) -> Stage:
+        block = plan.stages[number].pool_bytes_per_block
+        return Stage(
+            layers=tuple(sorted({spec.layer for spec in plan.specs if holds(spec.layer)})),
+            at=lambda tokens: PerGpu(
+                ideal_bytes_per_sequence=needs[number](tokens),
+                admission_bytes_per_sequence=block * checked(demand(tokens)),
+                steady_bytes_per_sequence=block * all_groups(resting(tokens)),
+            ),
+        )
+
+    held = held_stages(arch, options)
     return Rank(
-        ideal=_ideal(plan, arch, options, source or 0),
+        ideal=lambda tokens: max(need(tokens) for need in needs),
         admission=lambda tokens: pool * checked(demand(tokens)),
         reserved=lambda tokens: pool * all_groups(demand(tokens)),
         steady=lambda tokens: pool * all_groups(resting(tokens)),
         shared=_prefix(plan, arch, options),
         held_back=null_block(plan),
         started=started,
+        stages=tuple(starmap(stage, enumerate(held))) if len(held) > 1 else (),
     )
 
 
@@ -129,18 +144,18 @@ def _counted(groups: tuple[Group, ...]) -> Callable[[Demand], int]:
     return lambda demand: sum(count * group.blocks(demand) for group, count in alike.items())
 
 
-def _ideal(
+def _needs(
     plan: VllmAdmission, arch: Architecture, options: VllmOptions, source: int
-) -> Callable[[int], int]:
-    """Return what the fullest stage needs for so many tokens."""
-    stages = [
-        Counter(spec for spec in plan.specs if holds(spec.layer))
-        for holds in held_stages(arch, options)
-    ]
-    return lambda tokens: max(
-        sum(count * spec.ideal_bytes(tokens, source) for spec, count in stage.items())
-        for stage in stages
-    )
+) -> list[Callable[[int], int]]:
+    """Return for each stage what it needs for so many tokens."""
+
+    def need(holds: Callable[[int], bool]) -> Callable[[int], int]:
+        stage = Counter(spec for spec in plan.specs if holds(spec.layer))
+        return lambda tokens: sum(
+            count * spec.ideal_bytes(tokens, source) for spec, count in stage.items()
+        )
+
+    return [need(holds) for holds in held_stages(arch, options)]
 
 
 def _prefix(
