@@ -27,6 +27,7 @@ __all__ = [
     "mamba1",
     "mamba2",
     "nothing",
+    "per_head",
     "shared",
     "short_conv",
     "window",
@@ -90,17 +91,32 @@ def head_dim(cfg: Config) -> int:
     found = None if _derives_head_dim(cfg) else cfg.positive("head_dim")
     if found is not None:
         return found
-    hidden, count = cfg.need("hidden_size"), heads(cfg)
-    found, rest = divmod(hidden, count)
-    if rest or not found:
+    found = per_head(cfg, cfg.need("hidden_size"), heads(cfg))
+    cfg.note("head_dim", found, "hidden_size / num_attention_heads")
+    return found
+
+
+def per_head(
+    cfg: Config,
+    width: int,
+    count: int,
+    *,
+    what: str = "hidden_size",
+    key: str = "head_dim",
+    exact: bool = True,
+) -> int:
+    """Return the width of one of the heads that share a width, where no `key` states it.
+
+    Raises UnsupportedError for heads without a width; where `exact`, also for a remainder.
+    """
+    found, rest = divmod(width, count)
+    if not found or (rest and exact):
         raise UnsupportedError(
-            f"hidden_size {hidden} does not divide by {counted(count, 'head')}, "
-            "and no head_dim is stated",
-            where=cfg.where("head_dim"),
-            hint="supply a config that states head_dim with --config FILE",
+            f"{what} {width} does not divide by {counted(count, 'head')}, and no {key} is stated",
+            where=cfg.where(key),
+            hint=f"supply a config that states {key} with --config FILE",
             code="head-dim",
         )
-    cfg.note("head_dim", found, "hidden_size / num_attention_heads")
     return found
 
 
@@ -211,7 +227,7 @@ def _mamba2_head_dim(cfg: Config, count: int) -> int:
     raw, stated = cfg.raw("mamba_head_dim"), cfg.positive("mamba_d_ssm")
     if raw is None or raw == "auto":
         inner = stated or cfg.need("mamba_expand") * cfg.need("hidden_size")
-        return inner // count
+        return per_head(cfg, inner, count, what="inner width", key="mamba_head_dim")
     dim = cfg.need("mamba_head_dim")
     if cfg.given("mamba_d_ssm") and stated != count * dim:
         raise UnsupportedError(

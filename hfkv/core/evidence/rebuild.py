@@ -60,7 +60,7 @@ def _plain(parts: Parts) -> bool:
     if {"decay", "conv", "cross_key", "index"} & parts.keys():
         return False
     if "latent" in parts:
-        return True
+        return parts["latent"].rows > 0
     if "key" in parts:
         return "query" in parts and parts["key"].rows > 0
     if "fused" in parts:

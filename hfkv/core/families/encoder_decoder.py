@@ -68,7 +68,8 @@ def _decoder_attention(cfg: Config) -> tuple[int, int, int]:
     kv_heads = cfg.positive("decoder_num_key_value_heads") or heads
     if cfg.model_type in _GROUPED:
         kv_heads = kinds.key_value_heads(cfg)
-    dim = cfg.positive("head_dim") or cfg.need("hidden_size") // heads
+    dim = cfg.positive("head_dim")
+    dim = dim or kinds.per_head(cfg, cfg.need("hidden_size"), heads, exact=False)
     cfg.note("num_attention_heads", heads, "decoder heads")
     cfg.note("num_key_value_heads", kv_heads, "decoder heads")
     cfg.note("head_dim", dim, "hidden_size / decoder heads")

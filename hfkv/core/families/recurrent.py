@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from hfkv.core import kinds
 from hfkv.core.config import Config
+from hfkv.core.counts import counted
 from hfkv.core.families.family import Family, generic_layer, linear
 from hfkv.core.patterns import (
     CONV,
@@ -74,7 +75,7 @@ def _zamba_attention(cfg: Config) -> Layer:
     dim = cfg.positive("head_dim")
     if dim is None:
         width = cfg.positive("attention_hidden_size") or 2 * cfg.need("hidden_size")
-        dim = width // kinds.heads(cfg)
+        dim = kinds.per_head(cfg, width, kinds.heads(cfg), what="attention width", exact=False)
         cfg.note("head_dim", dim, "2 x hidden_size / num_attention_heads")
     store = Grows(heads=kinds.key_value_heads(cfg), key=dim, value=dim)
     return Layer(kind=LayerKind.FULL, stores=(store,), heads=kinds.heads(cfg))
@@ -172,23 +173,33 @@ def _xlstm(cfg: Config) -> tuple[Layer, ...]:
 
     Source: transformers 5.24 modeling_xlstm.py; xLSTM paper (arXiv 2405.04517).
     """
-    heads, hidden = kinds.heads(cfg), cfg.need("hidden_size")
-    inner_qk = _scaled(cfg, "qk_dim_factor", hidden, (1, 2))
-    inner_v = _scaled(cfg, "v_dim_factor", hidden, (1, 1))
-    query, value = inner_qk // heads, inner_v // heads
+    heads = kinds.heads(cfg)
+    query = _xlstm_width(cfg, "qk_dim_factor", (1, 2), heads)
+    value = _xlstm_width(cfg, "v_dim_factor", (1, 1), heads)
     state = Fixed(elements=heads * (query * value + query + 1), heads=heads)
     layer = Layer(kind=LayerKind.LINEAR, stores=(state,))
     return (layer,) * layer_count(cfg)
 
 
-def _scaled(cfg: Config, name: str, width: int, default: tuple[int, int]) -> int:
-    """Return width x factor for a factor such as 0.5, exactly."""
-    value = cfg.raw(name)
+def _xlstm_width(cfg: Config, name: str, default: tuple[int, int], heads: int) -> int:
+    """Return the width of one head: hidden x factor (0.5, exactly), rounded up to 64s, shared out.
+
+    Source: transformers 5.24 configuration_xlstm.py, qk_dim and v_dim.
+    """
+    value, hidden = cfg.raw(name), cfg.need("hidden_size")
     if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value <= 64:
         top, bottom = value.as_integer_ratio()
     else:
         top, bottom = default
-    return width * top // bottom
+    width = -(-(hidden * top // bottom) // 64) * 64
+    found, rest = divmod(width, heads)
+    if rest or not found:
+        raise UnsupportedError(
+            f"a width of {width} does not divide by {counted(heads, 'head')}",
+            where=cfg.where(name),
+            code="contradiction",
+        )
+    return found
 
 
 def _lfm2(cfg: Config, name: str) -> Layer:
@@ -198,14 +209,21 @@ def _lfm2(cfg: Config, name: str) -> Layer:
 def _olmo_hybrid(cfg: Config, name: str) -> Layer:
     """OLMo-hybrid: gated delta layers as wide as the attention, 3/4 keys and 3/2 values.
 
-    Absent sizes come from heads and head_dim. Source: configuration_olmo_hybrid.py.
+    Absent sizes come from hidden_size and heads. Source: configuration_olmo_hybrid.py.
     """
     if name != LINEAR:
         return generic_layer(cfg, name)
-    heads, dim = kinds.heads(cfg), cfg.need("hidden_size") // kinds.heads(cfg)
+    heads = kinds.heads(cfg)
     keys = cfg.positive("linear_num_key_heads") or heads
     values = cfg.positive("linear_num_value_heads") or heads
-    key_dim = cfg.positive("linear_key_head_dim") or 3 * dim // 4
+    key_dim = cfg.positive("linear_key_head_dim") or kinds.per_head(
+        cfg,
+        3 * cfg.need("hidden_size") // 4,
+        keys,
+        what="key width",
+        key="linear_key_head_dim",
+        exact=False,
+    )
     value_dim = cfg.positive("linear_value_head_dim") or 2 * key_dim
     conv = kinds.conv_state(
         2 * keys * key_dim + values * value_dim, cfg.need("linear_conv_kernel_dim")
