@@ -5,16 +5,23 @@ How soon is in docs/faults.md; what a slow answer would come from is tested here
 
 from __future__ import annotations
 
+import json
 import re
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hfkv.core.files import ModelFiles, Target, TensorGroup
+from hfkv.core.headers import parse_shard
 from hfkv.core.quantization import read_scheme, unpack
 from hfkv.core.quantization.layouts import KEYS, split_name
 from hfkv.core.readings import Confidence
+from hfkv.core.record import replace
 from hfkv.core.report import analyze
+from hfkv.core.snapshots import from_json, to_json
+from hfkv.core.templates import merge_groups
+from hfkv.errors import MalformedError
 
 _SUFFIXES = sorted(KEYS)
 
@@ -83,3 +90,38 @@ def test_a_layer_number_is_not_a_number_of_layers() -> None:
     assert report.architecture.confidence is Confidence.UNKNOWN
     assert report.weights is not None
     assert report.weights.bytes == 8 * 64 * 64 * 2
+
+
+def _header(count: int) -> bytes:
+    """Return a header of so many tensors of one byte, no two of them called alike."""
+    tree = {
+        f"model.layers.{i % 64}.w{i}x.weight": {
+            "dtype": "U8", "shape": [1], "data_offsets": [i, i + 1],
+        }
+        for i in range(count)
+    }  # fmt: skip
+    raw = json.dumps(tree).encode()
+    return len(raw).to_bytes(8, "little") + raw
+
+
+def test_more_names_than_any_model_has() -> None:
+    """The largest known has 8,192; each name is looked at many times, so 50,000 are the most."""
+    shard = parse_shard(_header(50_000), file_size=None, path="a.safetensors")
+    assert len(shard.groups) == 50_000
+    sentence = "its tensors have more than 50,000 different names and shapes"
+    with pytest.raises(MalformedError) as caught:
+        parse_shard(_header(50_001), file_size=None, path="b.safetensors")
+    assert caught.value.message == f"b.safetensors: {sentence}, not counting numbers in names"
+
+
+def test_more_names_in_all_files_and_in_a_snapshot() -> None:
+    """Two files with 30,000 each are as many; so is a snapshot that says so."""
+    one = parse_shard(_header(30_000), file_size=None, path="a.safetensors").groups
+    other = tuple(replace(part, name=f"n.{part.name}") for part in one)
+    merged = merge_groups((one, one), where="org/name")
+    assert [part.count for part in merged] == [2] * 30_000
+    with pytest.raises(MalformedError, match=r"^org/name: its tensors have more than 50,000 "):
+        merge_groups((one, other), where="org/name")
+    data = to_json(files(*one, *other))
+    with pytest.raises(MalformedError, match=r"^snap: its tensors have more than 50,000 "):
+        from_json(data, where="snap")

@@ -112,7 +112,7 @@ def read_tree(tree: Any, *, header_bytes: int, path: str) -> Shard:
     metadata, rows = _rows(tree, path)
     rows.sort()
     data_bytes = _check_layout(rows, path)
-    groups = group_rows(rows)
+    groups = group_rows(rows, where=path)
     return Shard(
         info=HeaderInfo(
             path=path,

@@ -22,6 +22,7 @@ from hfkv.core.files import (
     TensorGroup,
 )
 from hfkv.core.jsontext import MAX_DEPTH, parse
+from hfkv.core.templates import check_groups
 from hfkv.errors import MalformedError, UnsupportedError
 
 __all__ = ["SCHEMA", "dumps", "format_ranges", "from_json", "loads", "parse_ranges", "to_json"]
@@ -105,6 +106,7 @@ def from_json(data: Any, *, where: str) -> ModelFiles:
         name = _field(data, "config_name", str, at)
     if config is not None:
         _field(data, "config", dict, at)
+    check_groups(len(_field(data, "tensors", list, at)), where=where)
     files = ModelFiles(
         target=_target(_field(data, "target", dict, at), f"{at}target."),
         files=_each(data, "files", at, _file),

@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 from hfkv.core.files import TensorGroup
+from hfkv.core.record import replace
+from hfkv.errors import MalformedError
 
-__all__ = ["Row", "group_rows", "merge_groups", "template"]
+__all__ = ["MAX_GROUPS", "Row", "check_groups", "group_rows", "merge_groups", "template"]
+
+# Models have some dozens; those that write an expert's number inside a word (`expert_17`) have
+# up to 8,192 (google/switch-c-2048).
+MAX_GROUPS = 50_000
 
 # begin, end, name, dtype, shape: a plain tuple, because a model can have 500,000 of them
 Row = tuple[int, int, str, str, tuple[int, ...]]
@@ -33,13 +38,30 @@ def template(name: str) -> tuple[str, int | None]:
     return _NUMBER.sub("{}", name), int(first[0]) if first else None
 
 
-def merge_groups(parts: Iterable[tuple[TensorGroup, ...]]) -> tuple[TensorGroup, ...]:
-    """Return the groups of several files as one list: same template, dtype and shape are one."""
+def check_groups(count: int, *, where: str | None) -> None:
+    """Raise MalformedError for more groups than any model has: each is looked at many times."""
+    if count > MAX_GROUPS:
+        raise MalformedError(
+            f"its tensors have more than {MAX_GROUPS:,} different names and shapes, "
+            "not counting numbers in names",
+            where=where,
+            hint="no model is known to have a fifth as many",
+        )
+
+
+def merge_groups(
+    parts: Iterable[tuple[TensorGroup, ...]], *, where: str | None = None
+) -> tuple[TensorGroup, ...]:
+    """Return the groups of several files as one list: same template, dtype and shape are one.
+
+    Raises MalformedError for more than MAX_GROUPS, named by `where`.
+    """
     merged: dict[tuple[Any, ...], list[TensorGroup]] = {}
     for part in parts:
         for group in part:
             key = (group.name, group.dtype, group.shape, group.nbytes)
             merged.setdefault(key, []).append(group)
+        check_groups(len(merged), where=where)
     return tuple(
         groups[0] if len(groups) == 1 else _merged(groups) for _, groups in sorted(merged.items())
     )
@@ -53,8 +75,8 @@ def _merged(groups: list[TensorGroup]) -> TensorGroup:
     )
 
 
-def group_rows(rows: list[Row]) -> tuple[TensorGroup, ...]:
-    """Return the tensors of one file by template, sorted."""
+def group_rows(rows: list[Row], *, where: str | None = None) -> tuple[TensorGroup, ...]:
+    """Return the tensors of one file by template, sorted; raises as `merge_groups` does."""
     # Names that are equal but for their digits mostly share a template: one look for them all.
     alike: dict[tuple[bytes, str, tuple[int, ...], int], list[str]] = {}
     for begin, end, name, dtype, shape in rows:
@@ -63,7 +85,7 @@ def group_rows(rows: list[Row]) -> tuple[TensorGroup, ...]:
             alike[key].append(name)
         else:
             alike[key] = [name]
-    return merge_groups(
+    found = (
         tuple(
             TensorGroup(
                 name=pattern, dtype=dtype, shape=shape, nbytes=nbytes, count=count, layers=layers
@@ -72,6 +94,7 @@ def group_rows(rows: list[Row]) -> tuple[TensorGroup, ...]:
         )
         for (_, dtype, shape, nbytes), names in alike.items()
     )
+    return merge_groups(found, where=where)
 
 
 def _templates(names: list[str]) -> list[tuple[str, int, tuple[int, ...]]]:

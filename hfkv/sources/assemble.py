@@ -88,7 +88,7 @@ def assemble(
         config=config,
         config_name="config.json" if native is None else PARAMS,
         side=side,
-        tensors=merge_groups(shard.groups for shard in shards),
+        tensors=merge_groups((shard.groups for shard in shards), where=target.id),
         headers=tuple(shard.info for shard in shards),
         index=index.info if index else None,
         hub=hub or {},

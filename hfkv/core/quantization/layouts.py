@@ -134,9 +134,11 @@ _ALWAYS = frozenset(
 _BY_KEY: dict[str, tuple[Layout, ...]] = {
     row.key: tuple(other for other in LAYOUTS if other.key == row.key) for row in LAYOUTS
 }
+_ALONE = {key: tuple(row for row in rows if not row.needs) for key, rows in _BY_KEY.items()}
 _VALUES = _BY_KEY.keys()
 KEYS = frozenset({*_BESIDE, *_ALWAYS, *_VALUES, "bias"})
 _LONGEST_KEY = max(map(len, KEYS))
+_BORDER = re.compile("[._]")
 
 # A module whose tensors of one suffix have more shapes than this in one layer is no model's.
 _MOST_SHAPES = 64
@@ -162,12 +164,11 @@ def split_name(name: str) -> tuple[str, str]:
     >>> split_name("model.norm.weight"), split_name("lm_head.weight.absmax")
     (('model.norm', 'weight'), ('lm_head', 'weight.absmax'))
     """
-    at = max(len(name) - _LONGEST_KEY - 1, 1)
-    while at < len(name):
-        # the longest suffix wins: `weight.absmax` is one, and so is `absmax`
-        if name[at] in "._" and name[at + 1 :] in KEYS:
-            return name[:at], name[at + 1 :]
-        at += 1
+    # the longest suffix wins: `weight.absmax` is one, and so is `absmax`
+    for match in _BORDER.finditer(name, max(len(name) - _LONGEST_KEY - 1, 1)):
+        key = name[match.end() :]
+        if key in KEYS:
+            return name[: match.start()], key
     return name, "weight"
 
 
@@ -253,7 +254,9 @@ def _unpack_module(
 ) -> None:
     found = False
     for own in _VALUES & keys.keys():
-        rows = [row for row in _BY_KEY[own] if not row.needs or keys.keys() >= set(row.needs)]
+        rows = _ALONE[own]
+        if len(keys) > 1:
+            rows = tuple(row for row in _BY_KEY[own] if keys.keys() >= set(row.needs))
         others = {key: beside for key, beside in keys.items() if key != own}
         for values in keys[own].groups if rows else ():
             if not any(values.dtype in row.dtypes or not row.dtypes for row in rows):
