@@ -323,9 +323,12 @@ def pool(case: LogCase) -> Compared | None:
     if case.engine not in ("vllm", "sglang") or case.options.get("pool") == "no":
         return None
     answer = _fit(case, gpu, weights)
-    spare = 0
-    if row.get("enforce_eager"):  # nothing is captured
-        spare = sum(p.bytes for p in answer.overhead_parts if p.name == "captured graphs")
+    eager = row.get("enforce_eager")  # nothing is captured
+    spare = sum(  # what is loaded is in the printed weights
+        p.bytes
+        for p in answer.overhead_parts
+        if p.loaded or (eager and p.name == "captured graphs")
+    )
     pools = (
         answer.kv_pool_bytes_per_gpu,
         answer.kv_pool_low_bytes_per_gpu,

@@ -92,7 +92,7 @@ def _logs() -> Iterator[tuple[str, str, str]]:
         within = f"{covered} % within the printed range"
         yield f"the same logs: memory for the cache, {said}", cases, f"{how}; {within}"
     close, cases, middle = _found(
-        r"(\d+) of (\d+) are within 1 %, the median is ([\d.]+)% off", text
+        r"(\d+) of (\d+)\nare within 1 %, the median is ([\d.]+)% off", text
     )
     yield "the same logs: weights on a GPU", cases, f"{close} within 1 %, median {middle} % off"
 

@@ -63,15 +63,21 @@ def answers_of(case: Case, kv: KVReport, balance: Balance) -> Answers:
     tokens = pool * case.tokens // balance.per_sequence if balance.per_sequence else None
     simple_context = min(limit, pool * case.tokens // one) if one else None
     simple_tokens = pool * case.tokens // one if one else None
-    started = balance.rank.started
     return Answers(
         contexts=_contexts(case, balance, one),
         max_num_seqs=_max_num_seqs(case, balance),
         simple_formula_max_context=simple_context if simple_context != longest else None,
         simple_formula_max_tokens=simple_tokens if simple_tokens != tokens else None,
-        start_up=started(case.tokens, pool) if started and balance.per_sequence else None,
+        start_up=_start_up(case, balance, pool),
         **_preemption(case, balance),
     )
+
+
+def _start_up(case: Case, balance: Balance, pool: int) -> StartUp | None:
+    started = balance.rank.started
+    if started is None or not balance.per_sequence:
+        return None
+    return replace(started(case.tokens, pool), loaded_bytes=balance.loading)
 
 
 def _limit(case: Case) -> int:

@@ -14,6 +14,7 @@ from hfkv.core.budget import (
     default_share,
     engine_step,
     estimate_overhead,
+    loaded_beside_weights,
     room,
     utilization,
 )
@@ -21,8 +22,8 @@ from hfkv.core.engines.engine import Rank
 from hfkv.core.engines.mxfp4 import UNPADDED, Mxfp4Kernel
 from hfkv.core.engines.registry import engine_named
 from hfkv.core.parallel import parallel_sizes, weights_per_rank
-from hfkv.core.portions import Shares
 from hfkv.core.record import dataclass, replace
+from hfkv.core.shares import Shares
 from hfkv.core.workload import GpuChoice, Workload
 from hfkv.errors import UsageError
 
@@ -63,7 +64,7 @@ class Balance:
     bytes of the cache may be in host memory, but not those of the last sequence where the
     engine `pages`. With `beams` the rank answers for a request of so many sequences.
     `shift(tokens, sequences)` is what the working memory for those adds to the room,
-    and `kernel` how mxfp4 experts are laid out.
+    `kernel` how mxfp4 experts are laid out, and `loading` what the engine will say it loaded.
     """
 
     tp: int
@@ -86,6 +87,7 @@ class Balance:
     shift: Callable[[int, int], int]
     kernel: Mxfp4Kernel = UNPADDED
     beams: int = 1
+    loading: int | None = None
 
     @property
     def room(self) -> int:
@@ -215,7 +217,19 @@ def balance_of(case: Case, rank: Rank | None = None) -> Balance:
         shift=shift,
         kernel=kernel,
         beams=workload.beams,
+        loading=loaded and loaded + _beside(case),
     )
+
+
+def _beside(case: Case) -> int:
+    """Return what the engine counts as loaded beside the weights."""
+    found = loaded_beside_weights(
+        case.architecture,
+        case.choice,
+        engine=case.workload.engine,
+        version=case.workload.deployment.engine_version,
+    )
+    return sum(part.bytes for part in found if part.loaded)
 
 
 def _needed(case: Case, rank: Rank) -> int:

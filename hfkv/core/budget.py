@@ -17,7 +17,13 @@ from hfkv.core.engines.ollama import batch_for
 from hfkv.core.engines.sglang_share import mem_fraction_static, prefill_size
 from hfkv.core.engines.vllm_options import batch_defaults, parse_version
 from hfkv.core.gpus import row_of
-from hfkv.core.overhead import GRAPHS_COUNT_FROM, EngineStep, OverheadPart, estimate_overhead
+from hfkv.core.overhead import (
+    GRAPHS_COUNT_FROM,
+    EngineStep,
+    OverheadPart,
+    estimate_overhead,
+    loaded_beside_weights,
+)
 from hfkv.core.workload import Deployment, GpuChoice
 from hfkv.errors import UsageError
 
@@ -27,6 +33,7 @@ __all__ = [
     "default_share",
     "engine_step",
     "estimate_overhead",
+    "loaded_beside_weights",
     "room",
     "utilization",
 ]

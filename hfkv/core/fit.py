@@ -17,8 +17,9 @@ from hfkv.core.engines.ollama import context_for
 from hfkv.core.engines.registry import engine_named
 from hfkv.core.kv import KVReport
 from hfkv.core.plans import Plan, plans_of
-from hfkv.core.portions import POSITIONS, Shares
+from hfkv.core.portions import POSITIONS
 from hfkv.core.record import dataclass, replace
+from hfkv.core.shares import Shares
 from hfkv.core.speed import SpeedCeiling
 from hfkv.core.ways import Requantize, WayToFit, ways_to_fit
 from hfkv.core.weights import WeightReport
@@ -244,7 +245,12 @@ def shares_of(
         portions = tuple(p for p in portions if p.role != "embedding")
     if not portions:
         return None
-    return Shares(portions, architecture, padding=engine.vocabulary_padding)
+    return Shares(
+        portions,
+        architecture,
+        padding=engine.vocabulary_padding,
+        waste=engine.waste,
+    )
 
 
 def _held(report: WeightReport, engine: str) -> int:

@@ -12,11 +12,17 @@ from fractions import Fraction
 from hfkv.core.architecture import Architecture
 from hfkv.core.engines.llama_cpp import cells
 from hfkv.core.engines.vllm_options import parse_version
-from hfkv.core.gpus import row_of
+from hfkv.core.gpus import BLACKWELL, capability, row_of
 from hfkv.core.record import dataclass
 from hfkv.core.workload import GpuChoice
 
-__all__ = ["GRAPHS_COUNT_FROM", "EngineStep", "OverheadPart", "estimate_overhead"]
+__all__ = [
+    "GRAPHS_COUNT_FROM",
+    "EngineStep",
+    "OverheadPart",
+    "estimate_overhead",
+    "loaded_beside_weights",
+]
 
 _MIB = 2**20
 _GIB = 2**30
@@ -24,6 +30,15 @@ _GIB = 2**30
 # From this version on vLLM takes captured graphs out of its share.
 # Source: vLLM 0.20, v1/worker/gpu_worker.py.
 GRAPHS_COUNT_FROM = (0, 20)
+
+# Releases of vLLM whose MLA backends allocate 128 MiB as soon as they are looked at, FlashInfer's
+# and CUTLASS's, and from which on ROCm's print is what torch allocated, as CUDA's always was.
+# Source: vLLM 0.11 to 0.32, v1/attention/backends/mla/flashinfer_mla.py (`g_fi_workspace`) and
+# cutlass_mla.py (`g_sm100_workspace`), platforms/cuda.py (`_get_backend_priorities`) and
+# rocm.py (`get_current_memory_usage`).
+_WORKSPACE = 128 * _MIB
+_FLASHINFER_EAGERLY, _CUTLASS_EAGERLY = ((0, 11), (0, 25)), (0, 11)
+_ROCM_PRINTS_TORCH = (0, 21)
 
 _CAPTURES_GRAPHS = ("none", "vllm", "sglang", "trtllm")
 _LLAMA_CPP = ("llama.cpp", "ollama")
@@ -49,13 +64,15 @@ class OverheadPart:
     """One part of what is neither weights nor cache, in bytes per GPU.
 
     `bytes` is the likely figure; `low_bytes` and `high_bytes` are what one log in ten falls
-    short of or exceeds (None: as likely).
+    short of or exceeds (None: as likely). What is `loaded` is in the engine's own figure of
+    what it loaded.
     """
 
     name: str
     bytes: int
     low_bytes: int | None = None
     high_bytes: int | None = None
+    loaded: bool = False
 
     @property
     def low(self) -> int:
@@ -98,6 +115,7 @@ def estimate_overhead(
         parts = [_share_of(part, budget, gpu.memory_bytes) for part in found]
     else:
         parts = [_context(gpu, gpu.memory_bytes - budget, ranks)]
+        parts += loaded_beside_weights(architecture, gpu, engine=engine, version=version)
     if engine in _LLAMA_CPP:
         parts += [_compute_buffer(architecture, step, tokens), _KEPT_FREE, _system(gpu)]
     elif engine != "sglang":
@@ -108,7 +126,37 @@ def estimate_overhead(
         ]
         if engine in _CAPTURES_GRAPHS and not (engine == "vllm" and _outside(version)):
             parts.append(_graphs(step))
-    return tuple(part for part in parts if part.high_bytes)
+    return tuple(part for part in parts if part.high)
+
+
+def loaded_beside_weights(
+    architecture: Architecture, gpu: GpuChoice, *, engine: str, version: str | None
+) -> tuple[OverheadPart, ...]:
+    """Return what vLLM comes to hold beside the weights while it loads them.
+
+    On ROCm up to 0.20 it prints what the device has in use, which was 324 MiB beyond the
+    weights on an MI300X and 60 on an RX 9070.
+    """
+    if engine != "vllm":
+        return ()
+    release, row = parse_version(version), row_of(gpu.slug)
+    if row is not None and row.vendor == "amd":
+        return (
+            OverheadPart(
+                name="ROCm runtime",
+                bytes=192 * _MIB,
+                low_bytes=64 * _MIB,
+                high_bytes=352 * _MIB,
+                loaded=release < _ROCM_PRINTS_TORCH,
+            ),
+        )
+    if architecture.attention != "MLA":
+        return ()
+    first, lazy = _FLASHINFER_EAGERLY
+    size = _WORKSPACE if first <= release < lazy else 0
+    if capability(gpu) == BLACKWELL and release >= _CUTLASS_EAGERLY:
+        size += _WORKSPACE
+    return (OverheadPart(name="MLA workspace", bytes=size, loaded=True),)
 
 
 def _outside(version: str | None) -> bool:
@@ -147,8 +195,13 @@ def _share_of(part: OverheadPart, share: int, whole: int) -> OverheadPart:
 
 
 def _libraries(gpu: GpuChoice) -> OverheadPart:
-    """Return workspaces of cuBLAS and attention kernels: 0.25 GiB on an H100, near none on a T4."""
-    likely = min(gpu.memory_bytes // 150, 256 * _MIB)
+    """Return workspaces of cuBLAS and attention kernels: 0.25 GiB on an H100, near none on a T4.
+
+    An MI300X had 0.66 GiB.
+    """
+    row = row_of(gpu.slug)
+    most = 676 if row is not None and row.vendor == "amd" else 256
+    likely = min(gpu.memory_bytes // 150, most * _MIB)
     return OverheadPart(name="libraries", bytes=likely, low_bytes=0, high_bytes=likely + 256 * _MIB)
 
 

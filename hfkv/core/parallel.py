@@ -7,7 +7,7 @@ import math
 from hfkv.core.architecture import Architecture
 from hfkv.core.counts import counted
 from hfkv.core.engines.mxfp4 import UNPADDED, Mxfp4Kernel
-from hfkv.core.portions import Shares
+from hfkv.core.shares import Shares
 from hfkv.core.stores import Grows, Role
 from hfkv.core.workload import Deployment, GpuChoice
 from hfkv.errors import UsageError
@@ -98,7 +98,7 @@ def weights_per_rank(
 ) -> int:
     """Return the bytes of weights on the fullest rank, rounded up.
 
-    `shares` say what is where, whatever they sum to: a cast or an offload shrinks all alike.
+    `shares` say what is where, whatever they sum to: an offload shrinks all alike.
     `kernel` is how mxfp4 experts are laid out.
     Without any it is an estimate: whole layers are dealt to stages, and a stage is split
     evenly by tensor parallelism.

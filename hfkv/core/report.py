@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from hfkv.core.architecture import Architecture, read_architecture
 from hfkv.core.counts import counted
+from hfkv.core.dtypes import DType
 from hfkv.core.engines.engine import Engine, Rank
 from hfkv.core.engines.registry import engine_named
 from hfkv.core.evidence import Evidence, witness
@@ -81,8 +82,10 @@ def analyze(files: ModelFiles, workload: Workload | None = None) -> Report:
     weights = _resident(
         weigh(files), precision, drafting=work.deployment.num_speculative_tokens > 0
     )
-    if weights is not None and engine.loads_positions:
-        weights = _with_positions(weights, files, arch, precision)
+    if weights is not None and engine.positions_in is not None:
+        weights = _with_positions(
+            weights, files, arch, engine.positions_in(arch, precision.compute)
+        )
     arch, kv = _cache(arch, engine, precision, work)
     facts = Facts(
         files=files,
@@ -145,15 +148,20 @@ def _resident(
         return weights
     if precision.compute.name in ("float32", "float64"):
         return weights
-    notes = (*weights.notes, "float32 weights are loaded as 16 bit")
-    return replace(weights, loaded_bytes=weights.half_precision_bytes, notes=notes)
+    half, whole = weights.half_precision_bytes, weights.loaded_bytes
+    return replace(
+        weights,
+        loaded_bytes=half,
+        notes=(*weights.notes, "float32 weights are loaded as 16 bit"),
+        portions=tuple(replace(p, bytes=p.bytes * half // whole) for p in weights.portions),
+    )
 
 
 def _with_positions(
-    weights: WeightReport, files: ModelFiles, arch: Architecture, precision: Precision
+    weights: WeightReport, files: ModelFiles, arch: Architecture, kept_in: DType
 ) -> WeightReport:
     """Add the position tables that the engine builds, where tensors say what goes where."""
-    size = precision.compute.size(position_elements(files.config or {}, arch))
+    size = kept_in.size(position_elements(files.config or {}, arch))
     if not size or not weights.portions:
         return weights
     tables = Portion(role=POSITIONS, bytes=size, cut="copied")

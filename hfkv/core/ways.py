@@ -10,8 +10,8 @@ from hfkv.core.balance import Balance, Case, balance_of, largest_context
 from hfkv.core.engines.registry import engine_named
 from hfkv.core.gpus import Gpu, parse_gpu, table, usable_memory
 from hfkv.core.parallel import tensor_parallel_sizes
-from hfkv.core.portions import Shares
 from hfkv.core.record import dataclass, replace
+from hfkv.core.shares import Shares
 from hfkv.core.workload import Workload
 from hfkv.errors import HfkvError
 

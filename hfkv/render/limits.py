@@ -41,4 +41,6 @@ def engine_figures(engine: str, answers: Answers) -> Iterator[tuple[str, str]]:
     if start is not None:
         above, below = start.max_concurrency
         known = f"{counted(start.kv_cache_tokens, 'token')}, concurrency {above / below:.2f}x"
+        if start.loaded_bytes is not None:  # in the log's own unit and digits
+            known = f"{start.loaded_bytes / 2**30:.2f} GiB loaded, {known}"
         yield f"{engine_title(engine)} will log", known

@@ -6,7 +6,7 @@ config.json; what is true of one model type only is looked up by that name in it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Protocol
 
 from hfkv.core.architecture import Architecture
@@ -72,12 +72,14 @@ class StartUp:
     """What an engine logs when it starts with so much memory for the cache.
 
     `max_concurrency` is a fraction: blocks there are, blocks that one sequence may take.
-    `longest` is the longest sequence the start-up check admits, at most the one asked for.
+    `longest` is the longest sequence the start-up check admits, at most the one asked for,
+    `loaded_bytes` what it says it loaded on a GPU, None where the weights are not known.
     """
 
     kv_cache_tokens: int
     max_concurrency: tuple[int, int]
     longest: int
+    loaded_bytes: int | None = None
 
 
 def _nothing(_prefix: int, _tokens: int) -> int:
@@ -146,7 +148,7 @@ def ranks_of(deployment: Deployment) -> tuple[int, int]:
     return max(1, deployment.tensor_parallel_size or count // pp), pp
 
 
-def as_stored(_gpu: GpuChoice, _version: str | None) -> Mxfp4Kernel:
+def unpadded(_gpu: GpuChoice, _version: str | None) -> Mxfp4Kernel:
     """Return the layout of the checkpoint itself."""
     return UNPADDED
 
@@ -177,8 +179,10 @@ class Engine:
     quantize weights to, the milder first. `default_context` is the length it serves where
     that is not the model's maximum, `vocabulary_padding` what the rows of embedding and head
     are rounded up to a multiple of, and `mxfp4_kernel(gpu, version)` how mxfp4 experts are
-    laid out there. `loads_positions` says that it builds whole
-    tables of rotary positions beside the weights, and counts them as loaded.
+    laid out there; `waste(sizes of tensors)` is what its memory allocator hands out beyond
+    them, where it keeps tensors as `hfkv.core.fused` says. `positions_in(architecture, compute
+    format)` is the format of whole tables of rotary positions, where it builds those beside
+    the weights and counts them as loaded.
     """
 
     name: str
@@ -200,5 +204,6 @@ class Engine:
     weight_formats: tuple[str, ...] = ("fp8", "int4")
     default_context: Callable[[Architecture, Deployment], int | None] | None = None
     vocabulary_padding: int = 1
-    mxfp4_kernel: Callable[[GpuChoice, str | None], Mxfp4Kernel] = as_stored
-    loads_positions: bool = False
+    mxfp4_kernel: Callable[[GpuChoice, str | None], Mxfp4Kernel] = unpadded
+    waste: Callable[[Iterable[int]], int] | None = None
+    positions_in: Callable[[Architecture, DType], DType] | None = None

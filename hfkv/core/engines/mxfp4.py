@@ -11,15 +11,16 @@ __all__ = ["UNPADDED", "ExpertMatrix", "Mxfp4Kernel"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpertMatrix:
-    """One matrix of mxfp4 experts: its model's hidden and inner width, and what it is.
+    """One matrix of mxfp4 experts: its model's hidden and inner width, and what of it.
 
-    `down` is inner to hidden, else gate and up side by side; `scales` are those of its values.
+    `down` is inner to hidden, else gate and up side by side; `part` is blocks (its values),
+    scales or bias, of which only the width of its rows is known (the other is 0).
     """
 
     hidden: int
     inner: int
     down: bool
-    scales: bool
+    part: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,8 +28,8 @@ class Mxfp4Kernel:
     """What the hidden and a rank's inner width are rounded up to, and a matrix's tiles then.
 
     Tiles are rows and columns, in values. `keeps_scales`: the scales as they were loaded stay
-    beside those laid out anew. `certain` is False where the release or the GPU leaves more
-    than one kernel.
+    beside those laid out anew; `wide_bias`: a 16-bit bias becomes float32. `certain` is False
+    where the release or the GPU leaves more than one kernel.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Mxfp4Kernel:
     values: tuple[int, int] = (1, 1)
     scales: tuple[int, int] = (1, 1)
     keeps_scales: bool = False
+    wide_bias: bool = False
     certain: bool = True
 
     def growth(self, matrix: ExpertMatrix, tp: int) -> Fraction:
@@ -44,9 +46,12 @@ class Mxfp4Kernel:
         hidden = _up(Fraction(matrix.hidden), self.hidden)
         inner = _up(Fraction(matrix.inner, tp), self.inner)
         rows, columns = (hidden, inner) if matrix.down else (2 * inner, hidden)
-        tile = self.scales if matrix.scales else self.values
+        if matrix.part == "bias":
+            stored = Fraction(matrix.hidden) if matrix.down else Fraction(2 * matrix.inner, tp)
+            return (2 if self.wide_bias else 1) * rows / stored
+        tile = self.scales if matrix.part == "scales" else self.values
         size = _up(rows, tile[0]) * _up(columns, tile[1])
-        if matrix.scales and self.keeps_scales:
+        if matrix.part == "scales" and self.keeps_scales:
             size += rows * columns
         stored = Fraction(matrix.hidden * matrix.inner * (1 if matrix.down else 2), tp)
         return size / stored

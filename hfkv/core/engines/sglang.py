@@ -23,6 +23,7 @@ from hfkv.core.engines.engine import (
     text_type,
 )
 from hfkv.core.engines.stages import pipeline_stages
+from hfkv.core.engines.torch_blocks import torch_waste
 from hfkv.core.gpus import BLACKWELL, capability
 from hfkv.core.record import dataclass
 from hfkv.core.stores import Fixed, Grows, Layer, LayerKind, Role, Store
@@ -293,6 +294,7 @@ def _default_cache(arch: Architecture, deployment: Deployment) -> str | None:
 
 SGLANG = Engine(
     name="sglang",
+    waste=torch_waste,
     adapt=_adapt,
     pack=_pack,
     slots=_slots,

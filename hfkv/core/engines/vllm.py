@@ -14,7 +14,9 @@ from dataclasses import replace
 from itertools import starmap
 
 from hfkv.core.architecture import Architecture
+from hfkv.core.dtypes import KV_DTYPES, DType
 from hfkv.core.engines.engine import Engine, Formats, PerGpu, Rank, Stage, StartUp, text_type
+from hfkv.core.engines.torch_blocks import torch_waste
 from hfkv.core.engines.vllm_admission import (
     VllmAdmission,
     VllmCapacity,
@@ -55,6 +57,9 @@ __all__ = [
 _NO_MAXIMUM = 2048  # tokens
 _GLM_IN_FP8 = (0, 32)
 _YARN_IS_SCALED = (0, 30)
+_FLOAT32_POSITIONS = frozenset(
+    {"gpt_oss", "minimax", "minimax_text_01", "minimax_m1", "bailing_moe_linear"}
+)
 
 
 def _default_context(arch: Architecture, deployment: Deployment) -> int | None:
@@ -81,6 +86,15 @@ def _default_cache(arch: Architecture, deployment: Deployment) -> str | None:
     blackwell = deployment.gpus and capability(deployment.gpus[0]) == BLACKWELL
     released = parse_version(deployment.engine_version) >= _GLM_IN_FP8
     return "fp8_e4m3" if text_type(arch) == "glm_moe_dsa" and blackwell and released else None
+
+
+def _positions_in(arch: Architecture, compute: DType) -> DType:
+    """Return float32 for the models whose class asks for it, else the compute format.
+
+    Source: vLLM 0.19 and 0.32, models/gpt_oss.py; 0.19 models/minimax_text_01.py and
+    bailing_moe_linear.py (`get_rope(..., dtype=torch.float32)`).
+    """
+    return KV_DTYPES["float32"] if text_type(arch) in _FLOAT32_POSITIONS else compute
 
 
 def _rank(arch: Architecture, workload: Workload, formats: Formats) -> Rank:
@@ -173,6 +187,7 @@ def _prefix(
 
 VLLM = Engine(
     name="vllm",
+    waste=torch_waste,
     adapt=adapt,
     pack=pack,
     cache_dtypes=CACHE_DTYPES,
@@ -182,7 +197,7 @@ VLLM = Engine(
     shares_prefixes=True,
     preempts=True,
     default_context=_default_context,
-    loads_positions=True,
+    positions_in=_positions_in,
     mxfp4_kernel=mxfp4_kernel,
     vocabulary_padding=64,  # vllm/model_executor/layers/vocab_parallel_embedding.py
 )

@@ -6,26 +6,35 @@ from collections.abc import Iterator
 from typing import Any
 
 from hfkv.core.architecture import Architecture
-from hfkv.core.budget import default_share, engine_step, estimate_overhead
+from hfkv.core.budget import (
+    default_share,
+    engine_step,
+    estimate_overhead,
+    loaded_beside_weights,
+)
 from hfkv.core.gpus import parse_gpu
 from hfkv.core.workload import GpuChoice, Workload
 
 __all__ = ["shares", "spending"]
 
 _ANY = 2**20  # tokens
+_ANONYMOUS = parse_gpu("80gb")[0]
 
 
 def spending(arch: Architecture, work: Workload) -> dict[str, Any]:
     """Return the stated overhead, or the sizes and engine steps that it is estimated from.
 
     `steps` are tokens and sequences (None: as asked) of one step, the first one that of
-    every GPU that `step_of` does not name.
+    every GPU that `step_of` does not name. `beside` are parts that are loaded with the
+    weights, chosen in the same way.
     """
     deployment = work.deployment
     if deployment.overhead_bytes is not None:
         return {"stated": deployment.overhead_bytes}
     found = {gpu.slug: _step(work, gpu) for gpu in _choices(work)}
     steps = list(dict.fromkeys(found.values()))
+    parts = {gpu.slug: _beside(arch, work, gpu) for gpu in _choices(work)}
+    beside = list(dict.fromkeys([_beside(arch, work, _ANONYMOUS), *parts.values()]))
     return {
         "hidden": arch.hidden_size or 0,
         "vocab": arch.vocab_size or 0,
@@ -34,7 +43,17 @@ def spending(arch: Architecture, work: Workload) -> dict[str, Any]:
         "graphs": _captures_graphs(arch, work),
         "steps": [list(step) for step in steps],
         "step_of": {slug: n for slug, step in found.items() if (n := steps.index(step))},
+        "beside": beside,
+        "beside_of": {slug: n for slug, part in parts.items() if (n := beside.index(part))},
     }
+
+
+def _beside(arch: Architecture, work: Workload, gpu: GpuChoice) -> tuple[tuple[Any, ...], ...]:
+    """Return names and lowest, likely and highest bytes."""
+    found = loaded_beside_weights(
+        arch, gpu, engine=work.engine, version=work.deployment.engine_version
+    )
+    return tuple((part.name, (part.low, part.bytes, part.high)) for part in found)
 
 
 def shares(arch: Architecture, work: Workload, splits: list[dict[str, Any]]) -> dict[str, Any]:
@@ -69,11 +88,10 @@ def _step(work: Workload, gpu: GpuChoice) -> tuple[int, int | None]:
 
 
 def _captures_graphs(arch: Architecture, work: Workload) -> bool:
-    gpu = parse_gpu("80gb")[0]
     parts = estimate_overhead(
         arch,
-        engine_step(work.deployment, work.engine, gpu, 1),
-        gpu,
+        engine_step(work.deployment, work.engine, _ANONYMOUS, 1),
+        _ANONYMOUS,
         engine=work.engine,
         version=work.deployment.engine_version,
         budget=0,

@@ -27,7 +27,7 @@ function systemPart(gpu) {
 }
 
 function librariesPart(gpu) {
-  const likely = least(gpu.memory / 150n, 256n * MIB);
+  const likely = least(gpu.memory / 150n, (gpu.vendor === "amd" ? 676n : 256n) * MIB);
   return ["libraries", [0n, likely, likely + 256n * MIB]];
 }
 
@@ -73,7 +73,8 @@ function overheadParts(model, gpu, ranks, budget, asked) {
     return [context, bufferPart(facts, step, asked.tokens),
       ["kept free", [0n, 1024n * MIB, 1024n * MIB]], systemPart(gpu)];
   }
-  return [context, librariesPart(gpu), communicationPart(gpu, ranks),
+  const beside = facts.beside[facts.beside_of[gpu.slug] ?? 0];
+  return [context, ...beside, librariesPart(gpu), communicationPart(gpu, ranks),
     activationPart(facts, step, ranks), ...(facts.graphs ? [graphsPart(step)] : [])];
 }
 
