@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from asked import GEMMA_27B, LLAMA_8B, stored
 
+from hfkv.core.architecture import read_architecture
+from hfkv.core.config import Config
+from hfkv.core.descend import decoder_part
 from hfkv.core.files import ModelFiles, Target
 from hfkv.core.gpus import parse_gpu
+from hfkv.core.positions import position_elements
 from hfkv.core.report import Report, analyze
+from hfkv.core.ropes import ropes_of
 from hfkv.core.workload import Deployment, Workload
 
 QWEN = {
@@ -81,3 +88,90 @@ def test_only_beyond_that_the_server_must_be_told() -> None:
         work = Workload(context=context, engine="vllm", deployment=deployment)
         lines += analyze(files, work).fit[0].commands
     assert [line.startswith("VLLM_ALLOW_LONG_MAX_MODEL_LEN=1") for line in lines] == [False, True]
+
+
+# --- which of the keys is the rope ------------------------------------------------------------
+
+CONFIGS = Path(__file__).parent.parent / "fixtures" / "configs"
+PHI3 = "microsoft--Phi-3-mini-128k-instruct"
+GPT_OSS = "openai--gpt-oss-20b"
+LAGUNA = "poolside--Laguna-XS.2-FP8"
+GEMMA_4 = "google--gemma-4-26B-A4B"
+
+
+def _changed(model: str, **changes: Any) -> dict[str, Any]:
+    """Return a published config with other values at the top of its decoder's part."""
+    config: dict[str, Any] = json.loads((CONFIGS / model / "config.json").read_bytes())
+    if "text_config" in config:
+        return {**config, "text_config": {**config["text_config"], **changes}}
+    return {**config, **changes}
+
+
+def _read(config: dict[str, Any]) -> tuple[int, int | None, int | None, int | None]:
+    """Return the elements of position tables, and the lengths that are made of the ropes."""
+    files = ModelFiles(target=Target(kind="file", id="config.json"), config=config)
+    arch = read_architecture(files)
+    tables = position_elements(config, arch)
+    return tables, arch.original_max_context, arch.stretch.tokens, arch.stretch.yarn_tokens
+
+
+def _ropes(config: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    return list(ropes_of(decoder_part(Config(config))))
+
+
+def test_ropes_by_kind_of_layer() -> None:
+    """Laguna: YaRN of 4,096 x 64 on half of 128 dims, and plain windows; what is no rope is not."""
+    names = [name for name, _ in _ropes(_changed(LAGUNA))]
+    assert names == ["rope_parameters", "rope_parameters"]
+    yarn, plain = 4096 * 64 * 64, 262_144 * 128
+    assert _read(_changed(LAGUNA)) == (yarn + plain, None, None, 4096 * 64)
+
+
+NEWER = {"rope_type": "default", "rope_theta": 10_000.0}
+
+
+@pytest.mark.parametrize("model", [PHI3, GPT_OSS, GEMMA_27B, "deepseek-ai--DeepSeek-V3"])
+def test_the_older_name_is_the_rope_where_both_are_stated(model: str) -> None:
+    """As transformers 5: `rope_scaling or rope_parameters`; an empty one is none."""
+    before = _read(_changed(model))
+    assert _read(_changed(model, rope_parameters=NEWER)) == before
+    (_, rope), *_ = _ropes(_changed(model))
+    absent: tuple[object, ...] = ({}, None)
+    for none in absent:
+        assert _read(_changed(model, rope_parameters=rope, rope_scaling=none)) == before
+
+
+def test_the_older_name_beside_ropes_by_kind_is_that_of_full_attention() -> None:
+    """As transformers 5, configuration_gemma3.py: it updates `full_attention`, and nothing else."""
+    linear = {"rope_type": "linear", "factor": 8.0}
+    assert _ropes(_changed(GEMMA_4, rope_scaling=linear)) == [
+        ("rope_parameters", {"partial_rotary_factor": 0.25, "rope_theta": 1e6, **linear}),
+        ("rope_parameters", {"rope_theta": 1e4, "rope_type": "default"}),
+    ]
+    # Gemma-3 as its file is, and as transformers 5 would write it
+    both = {"full_attention": {"rope_theta": 1e6}, "sliding_attention": {"rope_theta": 1e4}}
+    assert _read(_changed(GEMMA_27B, rope_parameters=both)) == _read(_changed(GEMMA_27B))
+
+
+def test_a_rope_by_kind_that_has_no_full_attention_is_replaced() -> None:
+    """DeepSeek-V4 calls its ropes main and compress: there is nothing to update."""
+    both = {"main": NEWER, "compress": NEWER}
+    config = _changed(GPT_OSS, rope_parameters=both)
+    assert _ropes(config) == _ropes(_changed(GPT_OSS))
+    assert len(_ropes(_changed(GPT_OSS, rope_parameters=both, rope_scaling=None))) == 2
+
+
+def test_a_length_outside_the_rope_goes_before_its_own() -> None:
+    """Phi-3 states 4,096 outside: 4,096 short and 131,072 long positions of 96 dims."""
+    rope = {"type": "longrope", "original_max_position_embeddings": 8192}
+    for config in (_changed(PHI3), _changed(PHI3, rope_scaling=rope)):
+        assert _read(config) == ((4096 + 131_072) * 96, 4096, None, None)
+    # gpt-oss has YaRN of 4,096 x 32 and 64 dims
+    outside = _changed(GPT_OSS, original_max_position_embeddings=2048)
+    assert _read(outside) == (2048 * 32 * 64, None, None, 2048 * 32)
+
+
+def test_the_newer_name_of_the_kind_goes_first() -> None:
+    """As in transformers, where `type` is looked at only without `rope_type`."""
+    rope = {"rope_type": "linear", "factor": 2.0, "type": "longrope"}
+    assert _read({**QWEN, "rope_scaling": rope})[1:] == (None, 65_536, None)

@@ -13,7 +13,7 @@ from typing import Any
 from hfkv.core.architecture import Architecture
 from hfkv.core.config import Config
 from hfkv.core.descend import decoder_part
-from hfkv.core.ropes import positive_number
+from hfkv.core.ropes import positive_number, rope_kind, ropes_of
 
 __all__ = ["position_elements"]
 
@@ -36,26 +36,23 @@ def position_elements(config: dict[str, Any], architecture: Architecture) -> int
         return 0
     return sum(
         math.ceil(_positions(rope, positions, text)) * int(width * _partial(rope, text))
-        for rope in _ropes(text)
+        for rope in _tables(text)
     )
 
 
-def _ropes(text: Config) -> Iterator[dict[str, Any]]:
+def _tables(text: Config) -> Iterator[dict[str, Any]]:
     """Yield the parameters of each rope there is a table of."""
-    stated = text.given("rope_parameters") or text.given("rope_scaling")
-    rope = stated if isinstance(stated, dict) else {}
-    nested = [part for part in rope.values() if isinstance(part, dict)]
-    if nested:
-        yield from nested
-    elif rope or text.given("rope_theta") is not None:
-        yield rope
-    if text.given("rope_local_base_freq") is not None and not nested:
+    stated = [rope for _, rope in ropes_of(text)]
+    yield from stated
+    if not stated and text.given("rope_theta") is not None:
+        yield {}
+    if text.given("rope_local_base_freq") is not None and len(stated) < 2:  # not by kind of layer
         yield {}
 
 
 def _positions(rope: dict[str, Any], positions: int, text: Config) -> Fraction:
     """Return how many positions a table has."""
-    kind = rope.get("rope_type") or rope.get("type") or "default"
+    kind = rope_kind(rope)
     trained = positive_number(rope.get("original_max_position_embeddings"))
     trained = trained or positive_number(text.given("original_max_position_embeddings"))
     factor = positive_number(rope.get("factor"))

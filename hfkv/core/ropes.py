@@ -9,8 +9,17 @@ from typing import Any
 from hfkv.core.config import Config
 from hfkv.core.record import dataclass
 
-__all__ = ["Stretch", "long_rope_start", "positive_number", "stretch_of"]
+__all__ = [
+    "Stretch",
+    "long_rope_start",
+    "positive_number",
+    "rope_kind",
+    "ropes_of",
+    "stretch_of",
+]
 
+_START = "original_max_position_embeddings"
+_FULL = "full_attention"
 _LONG = ("longrope", "su")
 _YARN = ("yarn", "deepseek_yarn")
 _SCALED_ALREADY = (*_LONG, *_YARN, "llama3", "deepseek_llama_scaling")
@@ -27,22 +36,50 @@ class Stretch:
     yarn_tokens: int | None = None
 
 
-def _ropes(text: Config) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the keys of each rope; newer files have one for each kind of layer."""
-    for name in ("rope_scaling", "rope_parameters"):
-        value = text.given(name)
-        if isinstance(value, dict):
-            nested = [part for part in value.values() if isinstance(part, dict)]
-            yield from ((name, part) for part in nested or [value])
+def ropes_of(text: Config) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the name and the keys of each rope; newer files have one for each kind of layer.
+
+    Where both names are stated, the older `rope_scaling` is the rope; beside ropes by kind of
+    layer it is that of full attention. A length outside a single rope goes before its own.
+    Source: transformers 5, modeling_rope_utils.py, `convert_rope_params_to_dict` and
+    `standardize_rope_params`; its configuration_gemma3.py; vLLM 0.19, transformers_utils/config.py,
+    `patch_rope_parameters`.
+    """
+    older, newer = (_table(text, name) for name in ("rope_scaling", "rope_parameters"))
+    kinds = _by_kind(newer)
+    if _FULL in kinds and not _by_kind(older):
+        kinds[_FULL] |= older
+        older = {}
+    else:
+        kinds = _by_kind(older or newer)
+    name = "rope_scaling" if older else "rope_parameters"
+    if kinds:
+        yield from ((name, part) for part in kinds.values())
+    elif older or newer:
+        start = text.given(_START)
+        yield name, (older or newer) | ({_START: start} if positive_number(start) else {})
+
+
+def _table(text: Config, name: str) -> dict[str, Any]:
+    value = text.given(name)
+    return value if isinstance(value, dict) else {}
+
+
+def _by_kind(rope: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {kind: dict(part) for kind, part in rope.items() if isinstance(part, dict)}
+
+
+def rope_kind(rope: dict[str, Any]) -> object:
+    """Return what kind of rope it is, by the newer name of the key or the older."""
+    return rope.get("rope_type") or rope.get("type") or "default"
 
 
 def long_rope_start(text: Config, maximum: int | None) -> int | None:
     """Return the length that LongRoPE stretches, at most the maximum; None for other ropes."""
-    for name, value in _ropes(text):
-        rope = Config(value, path=f"{text.path}{name}.", log=text.log)
-        if any(rope.given(key) in _LONG for key in ("rope_type", "type")):
-            key = "original_max_position_embeddings"
-            found = text.positive(key) or rope.positive(key)
+    for name, value in ropes_of(text):
+        if rope_kind(value) in _LONG:
+            rope = Config(value, path=f"{text.path}{name}.", log=text.log)
+            found = text.positive(_START) or rope.positive(_START)
             return min(found, maximum or found) if found else None
     return None
 
@@ -55,10 +92,9 @@ def stretch_of(text: Config, maximum: int | None) -> Stretch:
     if maximum is None or (text.model_type or "").startswith("gemma3"):
         return Stretch()
     found = Stretch()
-    for _, rope in _ropes(text):
-        kind = rope.get("rope_type") or rope.get("type")
-        factor = positive_number(rope.get("factor"))
-        began = positive_number(rope.get("original_max_position_embeddings"))
+    for _, rope in ropes_of(text):
+        kind, factor = rope_kind(rope), positive_number(rope.get("factor"))
+        began = positive_number(rope.get(_START))
         if kind in _YARN and factor and began:
             found = Stretch(tokens=found.tokens, yarn_tokens=int(began * factor))
         elif kind not in _SCALED_ALREADY and factor:
