@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from statistics import median
 
-from log_cases import GIB, LogCase
+from log_cases import GIB, LogCase, pool
 from published_shapes import deepseek_v2_lite, dense, gpt_oss_20b
 
 from hfkv.core.files import ModelFiles
+from hfkv.core.fit import FitReport
 from hfkv.core.gpus import parse_gpu
 from hfkv.core.parallel import weights_per_rank
 from hfkv.core.report import analyze
@@ -93,17 +95,34 @@ def _checkpoint(case: LogCase) -> tuple[str, ModelFiles] | None:
     return name, loads(path.read_bytes(), where=path.name)
 
 
-def _loaded(case: LogCase, files: ModelFiles) -> int:
-    """Return what hfkv says that vLLM will say it loaded; a card that is not named is an H100."""
+def _fit(case: LogCase, files: ModelFiles) -> FitReport:
+    """Return hfkv's answer for what was served; a card that is not named is an H100."""
     work, (tp, pp) = case.workload, case.ranks
     if not work.deployment.gpus:
         gpu = replace(parse_gpu("h100")[0], count=tp * pp)
         work = replace(work, deployment=replace(work.deployment, gpus=(gpu,)))
-    answers = analyze(files, work).fit[0].answers
+    return analyze(files, work).fit[0]
+
+
+def _loaded(case: LogCase, files: ModelFiles) -> int:
+    """Return what hfkv says that vLLM will say it loaded."""
+    answers = _fit(case, files).answers
     assert answers is not None
     assert answers.start_up is not None
     assert answers.start_up.loaded_bytes is not None
     return answers.start_up.loaded_bytes
+
+
+def pools_off(cases: list[LogCase]) -> list[float]:
+    """Return how far the memory for the cache is off by hfkv's weights, not the printed ones."""
+    off = []
+    for c in cases:
+        plain = c.engine == "vllm" and "dtype" not in c.options and not c.row.get("enforce_eager")
+        found, served = (pool(c), _checkpoint(c)) if plain else (None, None)
+        if found and served:
+            room = _fit(c, served[1]).kv_pool_bytes_per_gpu / GIB
+            off.append(abs(room / found.printed - 1))
+    return sorted(off)
 
 
 def unexplained_weights(cases: list[LogCase]) -> Iterator[str]:
@@ -130,3 +149,9 @@ def weight_lines(cases: list[LogCase]) -> Iterator[str]:
             f"| {c.id} | {name} | {tp} x {pp} | {printed:.2f} "
             f"| {predicted:.2f} | {predicted / printed - 1:+.2%} |"
         )
+    pools = pools_off(cases)
+    yield (
+        "\nBy these weights, not the printed ones, the memory for the cache is "
+        f"{median(pools):.2%} off in the\nmedian of {len(pools)} logs and "
+        f"{pools[math.ceil(len(pools) * 0.9) - 1]:.2%} at the 90th percentile.\n"
+    )
