@@ -42,8 +42,8 @@ def ropes_of(text: Config) -> Iterator[tuple[str, dict[str, Any]]]:
     Where both names are stated, the older `rope_scaling` is the rope; beside ropes by kind of
     layer it is that of full attention. A length outside a single rope goes before its own.
     Source: transformers 5, modeling_rope_utils.py, `convert_rope_params_to_dict` and
-    `standardize_rope_params`; its configuration_gemma3.py; vLLM 0.19, transformers_utils/config.py,
-    `patch_rope_parameters`.
+    `standardize_rope_params`; configuration_gemma3.py and configuration_olmo3.py there; vLLM,
+    transformers_utils/config.py, `patch_rope_parameters`.
     """
     older, newer = (_table(text, name) for name in ("rope_scaling", "rope_parameters"))
     kinds = _by_kind(newer)
