@@ -30,7 +30,7 @@ ORDER = (
     ("core.engines",),
     ("core.portions",),
     ("core.evidence", "core.shares", "core.weights"),
-    ("core.what_if",),
+    ("core.loading", "core.what_if"),
     ("core.precision",),
     ("core.ranks",),
     ("core.simple",),

@@ -16,11 +16,11 @@ from hfkv.core.engines.vllm_mxfp4 import mxfp4_kernel
 from hfkv.core.files import ModelFiles, Target, TensorGroup
 from hfkv.core.fused import fused
 from hfkv.core.gpus import parse_gpu
+from hfkv.core.loading import stored_portions
 from hfkv.core.overhead import loaded_beside_weights
 from hfkv.core.portions import portions_of
 from hfkv.core.report import analyze
 from hfkv.core.shares import Shares
-from hfkv.core.weights import weigh
 from hfkv.core.workload import Deployment, Workload
 
 MIB = 2**20
@@ -196,9 +196,8 @@ def test_biases_of_mxfp4_experts() -> None:
     arch = replace(LLAMA, layers=LLAMA.layers[:24], num_hidden_layers=24)
     triton = mxfp4_kernel(parse_gpu("h100")[0], "0.32")
     for tensors, width in (((bias, blocks), 2), ((bias,), 1)):
-        report = weigh(ModelFiles(target=target, config=config, tensors=tensors))
-        assert report is not None
-        biases = [p for p in report.portions if p.bytes == 24 * bias.nbytes]
+        portions = stored_portions(ModelFiles(target=target, config=config, tensors=tensors))
+        biases = [p for p in portions if p.bytes == 24 * bias.nbytes]
         size = Shares(biases, arch).on_fullest_rank(tp=1, pp=1, kernel=triton)
         assert size == width * 24 * bias.nbytes
     down = ExpertMatrix(hidden=2880, inner=0, down=True, part="bias")

@@ -16,6 +16,7 @@ from hfkv.core.engines.vllm_mxfp4 import mxfp4_kernel
 from hfkv.core.files import ModelFiles, Target, TensorGroup
 from hfkv.core.fit import fit
 from hfkv.core.gpus import parse_gpu
+from hfkv.core.loading import stored_portions
 from hfkv.core.portions import Portion, in_roles
 from hfkv.core.positions import position_elements
 from hfkv.core.shares import Shares
@@ -147,13 +148,10 @@ def test_drafting_loads_the_next_token_layers_on_the_last_stage() -> None:
         ),
     ]  # fmt: skip
     config = {"num_hidden_layers": 2}
-    report = weigh(
-        ModelFiles(target=Target(kind="file", id="x"), config=config, tensors=(*tensors,))
-    )
-    assert report is not None
+    files = ModelFiles(target=Target(kind="file", id="x"), config=config, tensors=(*tensors,))
     two = replace(LLAMA, layers=LLAMA.layers[:2], num_hidden_layers=2)
-    assert Shares(report.portions, two).on_fullest_rank(tp=2, pp=2) == 128 // 2
-    both = report.portions + report.drafts
+    assert Shares(stored_portions(files), two).on_fullest_rank(tp=2, pp=2) == 128 // 2
+    both = stored_portions(files, drafting=True)
     assert Shares(both, two).on_fullest_rank(tp=2, pp=2) == 128 // 2 + 128 // 2 + 256 + 16
 
 
@@ -161,9 +159,10 @@ def gpt_oss() -> WeightReport:
     """Return the experts of gpt-oss-20b: 24 layers of 32, 2880 wide both ways."""
     tensors = gpt_oss_experts()
     config = {"num_hidden_layers": 24, "quantization_config": {"quant_method": "mxfp4"}}
-    report = weigh(ModelFiles(target=Target(kind="file", id="x"), config=config, tensors=tensors))
+    files = ModelFiles(target=Target(kind="file", id="x"), config=config, tensors=tensors)
+    report = weigh(files)
     assert report is not None
-    return report
+    return replace(report, portions=stored_portions(files))
 
 
 # Everything else of gpt-oss-20b on one of `tp` ranks, from the published shapes: embeddings and

@@ -21,11 +21,11 @@ from hfkv.core.quantization import Scheme, loadable
 from hfkv.core.readings import Confidence, Finding, told_apart
 from hfkv.core.record import dataclass
 from hfkv.core.weights import WeightReport
-from hfkv.core.what_if import WhatIf, as_if
 from hfkv.core.workload import GpuChoice, Workload
 
 if TYPE_CHECKING:
     from hfkv.core.fit import FitReport
+    from hfkv.core.what_if import WhatIf
 
 __all__ = ["Facts", "find"]
 
@@ -260,7 +260,7 @@ def _without_cache(facts: Facts) -> Iterator[Finding]:
     from hfkv.core.fit import on_gpus  # noqa: PLC0415  the same
 
     if weights is not None and facts.what_if is not None:
-        weights = as_if(weights, facts.what_if)
+        weights = facts.what_if.instead_of(weights)
     least = on_gpus(weights, facts.workload) if weights and weights.complete else 0
     share = utilization(deployment, facts.workload.engine)
     short = {gpu: least - int(gpu.memory_bytes * share) * gpu.count for gpu in deployment.gpus}

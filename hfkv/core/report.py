@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from hfkv.core.architecture import Architecture, read_architecture
 from hfkv.core.counts import counted
-from hfkv.core.dtypes import DType
 from hfkv.core.engines.engine import Engine, Rank
 from hfkv.core.engines.registry import engine_named
 from hfkv.core.evidence import Evidence, witness
@@ -18,22 +17,20 @@ from hfkv.core.files import ModelFiles
 from hfkv.core.findings import Facts, find
 from hfkv.core.jsontext import gc_paused
 from hfkv.core.kv import KVReport, measure, size_cache
-from hfkv.core.portions import POSITIONS, Portion
-from hfkv.core.positions import position_elements
 from hfkv.core.precision import Precision, choose_precision
 from hfkv.core.quantization import Scheme, read_scheme
 from hfkv.core.ranks import asked_rank, of_beams, rank_of, remembered
 from hfkv.core.readings import Confidence, Finding
 from hfkv.core.record import dataclass
 from hfkv.core.weights import WeightReport, weigh
-from hfkv.core.what_if import WhatIf, as_if, what_if
 from hfkv.core.workload import Workload, resolved
 from hfkv.errors import UnsupportedError, UsageError
 
 if TYPE_CHECKING:
     from hfkv.core.fit import FitReport
+    from hfkv.core.what_if import WhatIf
 
-__all__ = ["Report", "analyze"]
+__all__ = ["Report", "analyze", "shared_out"]
 
 # Where neither the user nor the config says how long a sequence is.
 _ASSUMED_CONTEXT = 4096
@@ -63,7 +60,7 @@ class Report:
         """Return the weights that are counted on: as stored, or as another format would be."""
         if self.weights is None or self.what_if is None:
             return self.weights
-        return as_if(self.weights, self.what_if)
+        return self.what_if.instead_of(self.weights)
 
 
 @gc_paused()
@@ -82,10 +79,8 @@ def analyze(files: ModelFiles, workload: Workload | None = None) -> Report:
     weights = _resident(
         weigh(files), precision, drafting=work.deployment.num_speculative_tokens > 0
     )
-    if weights is not None and engine.positions_in is not None:
-        weights = _with_positions(
-            weights, files, arch, engine.positions_in(arch, precision.compute)
-        )
+    if weights is not None and work.deployment.gpus:
+        weights = shared_out(weights, files, arch, engine=engine, precision=precision, work=work)
     arch, kv = _cache(arch, engine, precision, work)
     facts = Facts(
         files=files,
@@ -119,6 +114,8 @@ def _what_if(
     """Estimate the weights in another format; next-token layers stay as stored."""
     if weights is None or name is None:
         return None
+    from hfkv.core.what_if import what_if  # noqa: PLC0415  few ask what if
+
     found, drafts = what_if(weights, files, name), weights.by_role.get("mtp")
     if found is None or drafts is None or not work.deployment.num_speculative_tokens:
         return found
@@ -137,35 +134,36 @@ def _resident(
 
     The latter where the engine computes in 16 bit.
     """
-    drafts = weights.by_role.get("mtp") if weights else None
-    if weights is not None and drafts is not None and drafting:
-        weights = replace(
-            weights,
-            loaded_bytes=weights.loaded_bytes + drafts.bytes,
-            portions=weights.portions + weights.drafts,
-        )
-    if weights is None or weights.half_precision_bytes is None:
-        return weights
-    if precision.compute.name in ("float32", "float64"):
-        return weights
-    half, whole = weights.half_precision_bytes, weights.loaded_bytes
-    return replace(
-        weights,
-        loaded_bytes=half,
-        notes=(*weights.notes, "float32 weights are loaded as 16 bit"),
-        portions=tuple(replace(p, bytes=p.bytes * half // whole) for p in weights.portions),
-    )
+    if weights is None:
+        return None
+    stored, half, notes = weights.loaded_bytes, weights.half_precision_bytes, weights.notes
+    drafts = weights.by_role.get("mtp")
+    loaded = stored + (drafts.bytes if drafts and drafting else 0)
+    if half is not None and precision.compute.name not in ("float32", "float64"):
+        loaded = loaded * half // stored
+        notes = (*notes, "float32 weights are loaded as 16 bit")
+    return replace(weights, loaded_bytes=loaded, notes=notes)
 
 
-def _with_positions(
-    weights: WeightReport, files: ModelFiles, arch: Architecture, kept_in: DType
+def shared_out(
+    weights: WeightReport,
+    files: ModelFiles,
+    arch: Architecture,
+    *,
+    engine: Engine,
+    precision: Precision,
+    work: Workload,
 ) -> WeightReport:
-    """Add the position tables that the engine builds, where tensors say what goes where."""
-    size = kept_in.size(position_elements(files.config or {}, arch))
-    if not size or not weights.portions:
-        return weights
-    tables = Portion(role=POSITIONS, bytes=size, cut="copied")
-    return replace(weights, portions=(*weights.portions, tables))
+    """Return the weights in portions that GPUs share out."""
+    from hfkv.core.loading import with_portions  # noqa: PLC0415  for a GPU only
+
+    return with_portions(
+        weights,
+        files,
+        arch,
+        drafting=work.deployment.num_speculative_tokens > 0,
+        positions_in=engine.positions_in and engine.positions_in(arch, precision.compute),
+    )
 
 
 def _precision(
@@ -229,7 +227,7 @@ def _fits(facts: Facts, engine: Engine) -> tuple[FitReport, ...]:
     if kv is None or not work.deployment.gpus:
         return ()
     if weights is not None and facts.what_if is not None:
-        weights = as_if(weights, facts.what_if)
+        weights = facts.what_if.instead_of(weights)
     from hfkv.core.commands import commands_for  # noqa: PLC0415  a tenth of a second ...
     from hfkv.core.fit import fit, shares_of  # noqa: PLC0415  ... for a GPU only
     from hfkv.core.speed import speed_ceiling  # noqa: PLC0415
@@ -283,6 +281,6 @@ def _requantize(facts: Facts) -> Callable[[str], WeightReport | None]:
     @cache
     def estimate(name: str) -> WeightReport | None:
         found = _what_if(facts.weights, facts.files, facts.workload, name)
-        return as_if(facts.weights, found) if facts.weights and found else None
+        return found.instead_of(facts.weights) if facts.weights and found else None
 
     return estimate

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hfkv.core.config import as_count
 from hfkv.core.dtypes import SAFETENSORS_BITS
 from hfkv.core.files import ModelFiles
 from hfkv.core.pieces import Piece, sum_known, take_inventory
-from hfkv.core.portions import Portion, portions_of
 from hfkv.core.quantization import Scheme, read_scheme
 from hfkv.core.record import dataclass
 from hfkv.core.roles import ROLES
 from hfkv.errors import MalformedError
+
+if TYPE_CHECKING:
+    from hfkv.core.portions import Portion
 
 __all__ = ["DtypeTotal", "QuantizationReport", "RoleTotal", "WeightReport", "weigh"]
 
@@ -69,10 +71,10 @@ class WeightReport:
     the same after the cast to 16 bit that vLLM and SGLang make of float32 checkpoints (None
     where there is nothing to cast). `source` is safetensors-headers, gguf-headers, hub-api,
     file-sizes or config. `notes` are sentences about what was left out and why.
-    `stored_elements` and `tensors` are None where no header was read; `portions` (of
-    `loaded_bytes`, and of tables that an engine builds beside them) and `drafts` (of
-    next-token layers) are then empty. Where files are missing it is not `complete`: every
-    figure is of those that are there.
+    `stored_elements` and `tensors` are None where no header was read. `portions` (of
+    `loaded_bytes`, and of tables that an engine builds beside them) are for GPUs only, and
+    there are none without headers. Where files are missing it is not `complete`: every figure
+    is of those that are there.
     """
 
     bytes: int
@@ -88,7 +90,6 @@ class WeightReport:
     notes: tuple[str, ...] = ()
     half_precision_bytes: int | None = None
     portions: tuple[Portion, ...] = ()
-    drafts: tuple[Portion, ...] = ()
     complete: bool = True
 
 
@@ -123,8 +124,6 @@ def _from_headers(files: ModelFiles) -> WeightReport:
         tied_embeddings=inventory.tied,
         notes=tuple(_notes(unloaded, inventory.spare)),
         half_precision_bytes=_half(loaded, inventory.loaded),
-        portions=portions_of(inventory.loaded, tied=inventory.tied),
-        drafts=portions_of((p for p in pieces if p.role == "mtp"), tied=inventory.tied),
         complete=not gaps,
     )
 

@@ -14,13 +14,12 @@ from math import prod
 
 from hfkv.core.files import ModelFiles
 from hfkv.core.pieces import Piece, take_inventory
-from hfkv.core.portions import in_roles
 from hfkv.core.quantization import read_scheme
 from hfkv.core.record import dataclass
 from hfkv.core.weights import RoleTotal, WeightReport
 from hfkv.errors import UsageError
 
-__all__ = ["WEIGHT_FORMATS", "WhatIf", "as_if", "weight_format", "what_if"]
+__all__ = ["WEIGHT_FORMATS", "WhatIf", "weight_format", "what_if"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +34,16 @@ class WhatIf:
     assumptions: tuple[str, ...]
     unquantized_bytes: int
     by_role: dict[str, int] = field(default_factory=dict)
+
+    def instead_of(self, report: WeightReport) -> WeightReport:
+        """Return what would be loaded if the weights were in this format."""
+        roles = {role: RoleTotal(bytes=n, parameters=None) for role, n in self.by_role.items()}
+        other = replace(report, loaded_bytes=self.bytes, by_role=roles)
+        if not report.portions:
+            return other
+        from hfkv.core.portions import in_roles  # noqa: PLC0415  for a GPU only
+
+        return replace(other, portions=in_roles(report.portions, self.by_role))
 
 
 # Bits of a matrix [rows, columns] in a format, and where its overhead comes from.
@@ -101,13 +110,6 @@ def weight_format(name: str) -> str:
             code="weights-dtype",
         )
     return wanted
-
-
-def as_if(report: WeightReport, found: WhatIf) -> WeightReport:
-    """Return what would be loaded if the weights were in that format."""
-    roles = {role: RoleTotal(bytes=n, parameters=None) for role, n in found.by_role.items()}
-    portions = in_roles(report.portions, found.by_role)
-    return replace(report, loaded_bytes=found.bytes, by_role=roles, portions=portions)
 
 
 def what_if(report: WeightReport, files: ModelFiles, name: str) -> WhatIf | None:

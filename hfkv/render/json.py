@@ -14,12 +14,12 @@ from hfkv.core.readings import Reading
 from hfkv.core.report import Report
 from hfkv.core.snapshots import format_ranges
 from hfkv.core.weights import WeightReport
-from hfkv.core.what_if import WhatIf
 from hfkv.render.evidence import confirming
 from hfkv.render.layers import LayerGroup, group_layers
 
 if TYPE_CHECKING:
     from hfkv.core.fit import FitReport
+    from hfkv.core.what_if import WhatIf
 
 __all__ = ["fit_document", "inspect_document", "kv_cache_document"]
 

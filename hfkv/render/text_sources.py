@@ -17,7 +17,6 @@ from hfkv.core.kv import KVReport
 from hfkv.core.readings import Finding, Reading
 from hfkv.core.report import Report
 from hfkv.core.weights import QuantizationReport, WeightReport
-from hfkv.core.what_if import WhatIf
 from hfkv.render.evidence import confidence_phrase, figures
 from hfkv.render.phrases import (
     gpu_phrase,
@@ -31,6 +30,7 @@ from hfkv.render.units import NOTHING, clean, count, dtype, integer, percent, si
 
 if TYPE_CHECKING:
     from hfkv.core.fit import FitReport
+    from hfkv.core.what_if import WhatIf
 
 __all__ = ["findings_section", "sources_section"]
 

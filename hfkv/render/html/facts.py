@@ -20,7 +20,7 @@ from hfkv.core.fit import fit
 from hfkv.core.gpus import parse_gpu, row_of, table
 from hfkv.core.kv import KVReport, size_cache
 from hfkv.core.quantization import read_scheme
-from hfkv.core.report import Report
+from hfkv.core.report import Report, shared_out
 from hfkv.core.workload import Deployment, GpuChoice, Workload
 from hfkv.errors import UsageError
 from hfkv.render.html.holdings import holdings, precision_of
@@ -91,6 +91,7 @@ def _format_depends_on_gpu(report: Report, engine: Engine) -> bool:
 
 def facts(report: Report, kv: KVReport) -> dict[str, Any]:
     """Return the facts of one model whose cache could be sized."""
+    report = _shared_out(report)
     arch, work = report.architecture, report.workload
     kernels = _kernels(report)
     splits = list(_splits(report, kv, kernels))
@@ -115,6 +116,23 @@ def facts(report: Report, kv: KVReport) -> dict[str, Any]:
         "asked": _asked(report, kv),
         "command": _command(report),
     }
+
+
+def _shared_out(report: Report) -> Report:
+    """Return the report with weights in portions, which it has only where a GPU was asked for."""
+    if report.weights is None or report.weights.portions:
+        return report
+    work, engine = report.workload, engine_named(report.workload.engine)
+    precision = precision_of(report, engine, work.kv_dtype)
+    weights = shared_out(
+        report.weights,
+        report.files,
+        report.architecture,
+        engine=engine,
+        precision=precision,
+        work=work,
+    )
+    return replace(report, weights=weights)
 
 
 def choice(gpu: GpuChoice) -> dict[str, Any]:
