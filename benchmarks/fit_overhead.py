@@ -193,6 +193,7 @@ _HEAD = """# What hfkv predicts, and what servers printed
 
 Written by `python benchmarks/fit_overhead.py` from `fixtures/logs`; not to be edited.
 Sizes are per rank and in GiB unless said otherwise; an error is predicted / printed - 1.
+Servers whose log says `enforce_eager` are asked for with `--enforce-eager`.
 """
 
 

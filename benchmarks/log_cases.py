@@ -141,6 +141,7 @@ class LogCase:
                 engine_version=self.version,
                 max_num_batched_tokens=int(batch) if batch else None,
                 max_num_seqs=self.row.get("max_num_seqs"),
+                enforce_eager=bool(self.row.get("enforce_eager")),
             ),
         )
 
@@ -323,12 +324,7 @@ def pool(case: LogCase) -> Compared | None:
     if case.engine not in ("vllm", "sglang") or case.options.get("pool") == "no":
         return None
     answer = _fit(case, gpu, weights)
-    eager = row.get("enforce_eager")  # nothing is captured
-    spare = sum(  # what is loaded is in the printed weights
-        p.bytes
-        for p in answer.overhead_parts
-        if p.loaded or (eager and p.name == "captured graphs")
-    )
+    spare = sum(p.bytes for p in answer.overhead_parts if p.loaded)  # in the printed weights
     pools = (
         answer.kv_pool_bytes_per_gpu,
         answer.kv_pool_low_bytes_per_gpu,

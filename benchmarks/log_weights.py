@@ -117,7 +117,7 @@ def pools_off(cases: list[LogCase]) -> list[float]:
     """Return how far the memory for the cache is off by hfkv's weights, not the printed ones."""
     off = []
     for c in cases:
-        plain = c.engine == "vllm" and "dtype" not in c.options and not c.row.get("enforce_eager")
+        plain = c.engine == "vllm" and "dtype" not in c.options
         found, served = (pool(c), _checkpoint(c)) if plain else (None, None)
         if found and served:
             room = _fit(c, served[1]).kv_pool_bytes_per_gpu / GIB

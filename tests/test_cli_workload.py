@@ -169,7 +169,7 @@ def test_vllm_has_three_figures(capsys: pytest.CaptureFixture[str]) -> None:
 def test_vllms_flags_reach_its_rules_and_its_command(capsys: pytest.CaptureFixture[str]) -> None:
     """What is asked for is also what there is to paste."""
     argv = "-c 32k -g h200:8 --engine vllm --block-size 64 --no-enable-prefix-caching"
-    argv += " --no-async-scheduling"
+    argv += " --no-async-scheduling --enforce-eager"
     (command,) = ask(capsys, f"{argv} --num-speculative-tokens 2 --dcp 8", DEEPSEEK)["fit"][0][
         "commands"
     ]
@@ -178,7 +178,7 @@ def test_vllms_flags_reach_its_rules_and_its_command(capsys: pytest.CaptureFixtu
     )
     assert (
         " --block-size 64 --no-enable-prefix-caching --no-async-scheduling"
-        " --decode-context-parallel-size 8"
+        " --enforce-eager --decode-context-parallel-size 8"
         """ --speculative-config '{"method": "mtp", "num_speculative_tokens": 2}'"""
     ) in command
 

@@ -260,6 +260,18 @@ LINES: list[tuple[str, str, str, dict[str, Any], tuple[str, ...]]] = [
         {"engine_version": "0.12.0", "context": 8192, "max_num_seqs": 8, "async_scheduling": False},
         ("vllm serve meta-llama/Llama-3.1-8B --max-model-len 8192 --max-num-seqs 8",),
     ),
+    (
+        LLAMA_8B,
+        "h100",
+        "vllm",
+        {"context": 8192, "max_num_seqs": 8, "enforce_eager": True},
+        (
+            (
+                "vllm serve meta-llama/Llama-3.1-8B --max-model-len 8192 --max-num-seqs 8 "
+                "--enforce-eager"
+            ),
+        ),
+    ),
     (LLAMA_8B, "h100", "none", {"context": 8192}, ()),
     (LLAMA_8B, "h100", "transformers", {"context": 8192}, ()),
     (LLAMA_8B, "t4", "vllm", {"context": 8192}, ()),  # it does not fit

@@ -200,6 +200,16 @@ def test_what_the_controls_do_not_know_leaves_them_out() -> None:
     assert [bar["role"] for bar in bars] == ["img", "img"]
 
 
+def test_the_controls_know_an_eager_server() -> None:
+    """No graphs on any GPU, and the line to repeat says so."""
+    files = loads((MODELS / f"{GEMMA[0]}.hfkv.json").read_bytes(), where=GEMMA[0])
+    eager = Deployment(gpus=parse_gpu("rtx4090"), enforce_eager=True)
+    page = page_document(analyze(files, Workload(engine="vllm", deployment=eager)))["page"]
+    assert page["no_controls"] is None
+    assert page["facts"]["overhead"]["graphs"] is False
+    assert page["facts"]["command"][-1] == "--enforce-eager"
+
+
 def test_weights_in_another_format_are_shown_as_they_are_counted() -> None:
     """What does not fit is the estimate, and not the 141 GB of the files."""
     files = loads((MODELS / "meta-llama--Llama-3.1-70B.hfkv.json").read_bytes(), where="70B")

@@ -188,6 +188,27 @@ def test_sglang_pays_for_its_graphs_from_outside_its_share() -> None:
     assert abs(parts["device context"].bytes - 512 * MIB * 9 // 10) <= 1
 
 
+@pytest.mark.parametrize(("version", "graphs"), [("0.20.0", 922 * MIB), ("0.19.1", 0)])
+def test_an_eager_server_captures_nothing(version: str, graphs: int) -> None:
+    """1,024 sequences on an H100 are 922 MiB from 0.20 on; before, they are beside the share."""
+    spent = [
+        analyze(
+            files_of(llama(vocab_size=32_000)),
+            Workload(
+                engine="vllm",
+                context=8192,
+                deployment=Deployment(
+                    gpus=parse_gpu("h100"), engine_version=version, enforce_eager=eager
+                ),
+            ),
+        ).fit[0]
+        for eager in (False, True)
+    ]
+    captures, eager = ({p.name: p.bytes for p in fit.overhead_parts} for fit in spent)
+    assert captures == eager | ({"captured graphs": graphs} if graphs else {})
+    assert spent[1].kv_pool_bytes_per_gpu - spent[0].kv_pool_bytes_per_gpu == graphs
+
+
 def test_a_shared_memory_holds_other_programs_too() -> None:
     """A DGX Spark had 112.3 GiB free where 119.2 were seen at the least: 7 GiB were taken."""
     assert parts_of("llama.cpp", "gb10")["other programs"].bytes == 7 * GIB

@@ -56,6 +56,7 @@ class WorkloadOptions(TypedDict, total=False):
     dcp: int | str | None
     disable_hybrid_kv_cache_manager: bool | None
     async_scheduling: bool | None
+    enforce_eager: bool | None
     gpu: str | Sequence[str] | None
     tp: int | str | None
     pp: int | str | None

@@ -51,6 +51,7 @@ NOT_SAID: dict[str, Any] = {
     "enable_prefix_caching": None,
     "disable_hybrid_kv_cache_manager": None,
     "async_scheduling": None,
+    "enforce_eager": None,
     "gpu": (),
 }
 
@@ -74,6 +75,7 @@ _PLAIN: dict[str, tuple[type, str]] = {
             "enable_prefix_caching",
             "disable_hybrid_kv_cache_manager",
             "async_scheduling",
+            "enforce_eager",
             "deep",
             "offline",
         ),
@@ -89,6 +91,7 @@ _VLLM = {
     "--decode-context-parallel-size": "dcp",
     "--disable-hybrid-kv-cache-manager": "disable_hybrid_kv_cache_manager",
     "--async-scheduling": "async_scheduling",
+    "--enforce-eager": "enforce_eager",
 }
 
 
@@ -206,6 +209,7 @@ def _deployment(given: Mapping[str, Any]) -> Deployment:
         decode_context_parallel_size=given["dcp"] or 1,
         hybrid_kv_cache_manager=not given["disable_hybrid_kv_cache_manager"],
         async_scheduling=given["async_scheduling"],
+        enforce_eager=bool(given["enforce_eager"]),
     )
 
 

@@ -185,6 +185,13 @@ def _vllm_options(section: str) -> Callable[[Function], Function]:
             section=section,
             help="vLLM: whether a step is planned while another runs.",
         ),
+        option(
+            "--enforce-eager/--no-enforce-eager",
+            "enforce_eager",
+            default=None,
+            section=section,
+            help="vLLM: no graphs are captured.",
+        ),
     )
 
 

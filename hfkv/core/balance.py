@@ -300,6 +300,7 @@ def _overhead(
             budget=budget,
             ranks=ranks,
             tokens=tokens,
+            eager=deployment.enforce_eager,
         )
 
     masked = engine_named(engine).splits_layers  # llama.cpp's mask grows with the context

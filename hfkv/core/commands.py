@@ -140,7 +140,7 @@ def _vllm(start: _Start) -> Iterator[str]:
 
 
 def _cache_flags(deployment: Deployment, architecture: Architecture) -> Iterator[object]:
-    """Yield vLLM's flags that change what it keeps; a model that cannot draft needs a drafter.
+    """Yield vLLM's flags that change what it holds; a model that cannot draft needs a drafter.
 
     A release that has no flag to switch something off has nothing to switch off.
     """
@@ -158,6 +158,8 @@ def _cache_flags(deployment: Deployment, architecture: Architecture) -> Iterator
     elif deployment.async_scheduling is not None:
         off.append("--no-async-scheduling")
     yield from (flag for flag in off if version >= FLAG_SINCE[flag])
+    if deployment.enforce_eager:
+        yield "--enforce-eager"
     yield from _flag(
         "--decode-context-parallel-size", deployment.decode_context_parallel_size, unless=1
     )

@@ -103,12 +103,14 @@ def estimate_overhead(
     budget: int,
     ranks: int,
     tokens: int = 0,
+    eager: bool = False,
 ) -> tuple[OverheadPart, ...]:
     """Estimate what one GPU spends besides weights and cache, part by part.
 
     `budget` is the engine's share in bytes, `ranks` the tensor-parallel size, `tokens` the
-    context of a sequence. Parts that come to nothing are left out. SGLang takes its share of
-    what is free once the context is made, and pays for the rest from outside of it.
+    context of a sequence; who is `eager` captures no graphs. Parts that come to nothing are
+    left out. SGLang takes its share of what is free once the context is made, and pays for the
+    rest from outside of it.
     """
     if engine == "sglang":
         found = [_context(gpu, 0, ranks), _system(gpu)]
@@ -124,7 +126,8 @@ def estimate_overhead(
             _communication(gpu, ranks),
             _activation_peak(architecture, step, ranks),
         ]
-        if engine in _CAPTURES_GRAPHS and not (engine == "vllm" and _outside(version)):
+        outside = engine == "vllm" and parse_version(version) < GRAPHS_COUNT_FROM
+        if engine in _CAPTURES_GRAPHS and not eager and not outside:
             parts.append(_graphs(step))
     return tuple(part for part in parts if part.high)
 
@@ -157,10 +160,6 @@ def loaded_beside_weights(
     if capability(gpu) == BLACKWELL and release >= _CUTLASS_EAGERLY:
         size += _WORKSPACE
     return (OverheadPart(name="MLA workspace", bytes=size, loaded=True),)
-
-
-def _outside(version: str | None) -> bool:
-    return parse_version(version) < GRAPHS_COUNT_FROM
 
 
 def _context(gpu: GpuChoice, unshared: int, ranks: int) -> OverheadPart:

@@ -39,10 +39,10 @@ class Deployment:
     `utilization` is the share of GPU memory the engine may take, as an exact fraction;
     `overhead_bytes` is activations and runtime per GPU when the user states it. Host
     memory takes `offloaded_weights`, an exact share of the weights, and up to
-    `host_kv_bytes` of the cache, of all GPUs together. Six are vLLM's own: how many ranks
+    `host_kv_bytes` of the cache, of all GPUs together. Seven are vLLM's own: how many ranks
     share the positions of a sequence, tokens in a block, whether prefixes are cached,
-    tokens drafted ahead, whether windowed layers are managed apart from full ones, and
-    whether a step is planned while another runs.
+    tokens drafted ahead, whether windowed layers are managed apart from full ones,
+    whether a step is planned while another runs, and whether no graphs are captured.
     """
 
     gpus: tuple[GpuChoice, ...] = ()
@@ -59,6 +59,7 @@ class Deployment:
     num_speculative_tokens: int = 0
     hybrid_kv_cache_manager: bool = True
     async_scheduling: bool | None = None
+    enforce_eager: bool = False
     offloaded_weights: Fraction = Fraction(0)
     host_kv_bytes: int = 0
 

@@ -51,6 +51,7 @@ _DEPLOYMENT = (
     "overhead_bytes",
     "max_num_batched_tokens",
     "max_num_seqs",
+    "enforce_eager",
 )
 _OF_WEIGHTS = ("weights are", "mxfp4 experts are")  # notes that no control changes
 # Engines whose own account of a sequence arithmetic.js has.
@@ -269,4 +270,5 @@ def _command(report: Report) -> list[str]:
         "--pp": deployment.pipeline_parallel_size if deployment.pipeline_parallel_size > 1 else 0,
     }
     words = [word for flag, value in flags.items() if value for word in (flag, str(value))]
+    words += ["--enforce-eager"] if deployment.enforce_eager else []
     return ["hfkv", "inspect", clean(target.id), *(clean(word) for word in words)]

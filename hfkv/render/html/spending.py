@@ -96,5 +96,6 @@ def _captures_graphs(arch: Architecture, work: Workload) -> bool:
         version=work.deployment.engine_version,
         budget=0,
         ranks=1,
+        eager=work.deployment.enforce_eager,
     )
     return any(part.name == "captured graphs" for part in parts)
