@@ -15,8 +15,8 @@ from published_shapes import deepseek_v2_lite, dense, gpt_oss_20b
 from hfkv.core.files import ModelFiles
 from hfkv.core.fit import FitReport
 from hfkv.core.gpus import parse_gpu
-from hfkv.core.parallel import weights_per_rank
 from hfkv.core.report import analyze
+from hfkv.core.shares import weights_per_rank
 from hfkv.core.snapshots import loads
 
 MODELS = Path(__file__).parent.parent / "fixtures" / "models"
@@ -32,13 +32,30 @@ INDEXED = {
 PUBLISHED: dict[str, Callable[[], ModelFiles]] = {
     "openai--gpt-oss-20b": gpt_oss_20b,
     "deepseek-ai--DeepSeek-V2-Lite": deepseek_v2_lite,
-    "google--gemma-2-2b-it": partial(dense, "google--gemma-2-2b-it", tied=True),
-    "google/gemma-7b": partial(dense, "google/gemma-7b", tied=True),
-    "ibm-granite/granite-3.3-8b-instruct": partial(
-        dense, "ibm-granite/granite-3.3-8b-instruct", tied=True
-    ),
-    "moonshotai/Kimi-Dev-72B": partial(dense, "moonshotai/Kimi-Dev-72B"),
-    "Qwen/Qwen2.5-14B-Instruct": partial(dense, "Qwen/Qwen2.5-14B-Instruct"),
+    **{
+        model: partial(dense, model)
+        for model in (
+            "moonshotai/Kimi-Dev-72B",
+            "Qwen/Qwen2.5-14B-Instruct",
+            "Qwen/Qwen2.5-32B-Instruct",
+            "Qwen--Qwen3-8B",
+        )
+    },
+    **{
+        model: partial(dense, model, tied=True)
+        for model in (
+            "google--gemma-2-2b-it",
+            "google/gemma-7b",
+            "ibm-granite/granite-3.3-8b-instruct",
+            "Qwen/Qwen2.5-1.5B-Instruct",
+            "Qwen/Qwen2.5-3B-Instruct",
+        )
+    },
+}
+# Header sets of the same shapes under other names: the model of a log.
+_SAME_SHAPES = {
+    "google/gemma-4-26B-A4B-it": "google--gemma-4-26B-A4B",
+    "meta-llama/Llama-3.1-8B-Instruct": "meta-llama--Llama-3.1-8B",
 }
 # Those of which there are logs in 8 bit, and what such a log says of its format.
 _EIGHT_BIT = ("compressed-tensors", "fp8")
@@ -69,7 +86,7 @@ def weights_off(cases: list[LogCase]) -> Iterator[tuple[LogCase, str, float, flo
     """Yield what vLLM printed as loaded and what hfkv says it will print, GiB a rank."""
     for c in cases:
         printed = c.row.get("weights_gib")
-        if not printed or c.engine != "vllm" or "dtype" in c.options:
+        if not printed or c.engine != "vllm" or c.options.keys() & {"dtype", "pooling"}:
             continue
         if c.model in INDEXED:
             size = weights_per_rank(c.arch, INDEXED[c.model], tp=c.ranks[0], pp=c.ranks[1])
@@ -88,7 +105,7 @@ def _checkpoint(case: LogCase) -> tuple[str, ModelFiles] | None:
         return f"{case.model} (published shapes)", PUBLISHED[case.model]()
     if quantization in _EIGHT_BIT and case.model in _IN_EIGHT_BIT:
         return f"{case.model} (shapes, in 8 bit)", dense(case.model, eight_bit=True)
-    name = {"meta-llama--Meta-Llama-3.1-8B": "meta-llama--Llama-3.1-8B"}.get(case.model, case.model)
+    name = _SAME_SHAPES.get(case.row["model"], case.model)
     path = MODELS / f"{name}.hfkv.json"
     if quantization or not path.exists():
         return None

@@ -204,3 +204,52 @@ def test_biases_of_mxfp4_experts() -> None:
     marlin = mxfp4_kernel(parse_gpu("a100-80")[0], "0.32")
     assert marlin.growth(down, 1) * 2880 == 3072
     assert portions_of((), tied=False) == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [
+        ("down_proj_blocks", (5, 0, 2, 16)),
+        ("down_proj_bias", (5, 0)),
+        ("gate_up_proj_blocks", (5, 1, 1, 16)),  # one row is no gate beside an up
+        ("gate_up_proj_blocks", (5, 64, 0, 16)),
+        ("gate_up_proj_bias", (5, 1)),
+        ("gate_up_proj_scales", (1, 1, 1, 1, 1)),
+    ],
+)
+@pytest.mark.parametrize("engine", ["none", "vllm", "llama.cpp"])
+def test_experts_that_have_nothing_to_lay_out(
+    name: str, shape: tuple[int, ...], engine: str
+) -> None:
+    """Hostile headers: nothing grows, and nothing is divided by nothing."""
+    tensors = [
+        TensorGroup(
+            name=f"model.layers.{{}}.mlp.experts.{part}", dtype="U8", shape=size,
+            nbytes=prod(size), count=2, layers=(0, 1),
+        )
+        for part, size in {"gate_up_proj_blocks": (5, 64, 1, 16), name: shape}.items()
+    ]  # fmt: skip
+    config = {
+        "model_type": "gpt_oss", "num_hidden_layers": 2, "hidden_size": 64, "head_dim": 16,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 512,
+    }  # fmt: skip
+    files = ModelFiles(target=Target(kind="file", id="x"), config=config, tensors=(*tensors,))
+    deployment = Deployment(gpus=parse_gpu("h100"))
+    (fit,) = analyze(files, Workload(engine=engine, context=64, deployment=deployment)).fit
+    assert (fit.weights_bytes_per_gpu or 0) >= sum(2 * tensor.nbytes for tensor in tensors)
+
+
+def test_a_buffer_that_is_called_an_embedding_is_not_left_with_the_host() -> None:
+    """llama.cpp leaves what is loaded of the table there, and no more than that."""
+    tensors = (
+        TensorGroup(name="model.embed_tokens.weight", dtype="U8", shape=(2**41,), nbytes=2**41),
+        TensorGroup(
+            name="model.layers.{}.mlp.up_proj.weight", dtype="BF16", shape=(64, 64),
+            nbytes=8192, count=2, layers=(0, 1),
+        ),
+    )  # fmt: skip
+    config = {**llama_config(), "num_hidden_layers": 2}
+    files = ModelFiles(target=Target(kind="file", id="x"), config=config, tensors=tensors)
+    deployment = Deployment(gpus=parse_gpu("h100"))
+    (fit,) = analyze(files, Workload(engine="llama.cpp", context=64, deployment=deployment)).fit
+    assert fit.weights_bytes_per_gpu == 2 * 8192

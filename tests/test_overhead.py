@@ -9,6 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from asked import LLAMA_8B, asked
 from engine_cases import files_of, llama, published
 
 from hfkv.core.budget import (
@@ -179,6 +180,18 @@ def test_llama_cpp_has_a_compute_buffer_and_keeps_a_gibibyte_free() -> None:
         sizes[tokens] = {part.name: part.bytes // MIB for part in found}
     assert sizes[8192] == {"device context": 512, "compute buffer": 72, "kept free": 1024}
     assert sizes[32_768]["compute buffer"] == 96
+
+
+@pytest.mark.parametrize(("seqs", "batch"), [(4096, 64), (1024, 512), (1, 2048), (4096, 8192)])
+def test_the_compute_buffer_is_in_its_own_range(seqs: int, batch: int) -> None:
+    """llama.cpp has logits of at most a micro-batch of tokens, however many slots there are."""
+    sizes = {"max_num_seqs": seqs, "max_num_batched_tokens": batch}
+    (fit,) = asked(LLAMA_8B, "h100", "llama.cpp", context=64, **sizes).fit
+    (part,) = (part for part in fit.overhead_parts if part.name == "compute buffer")
+    assert part.low <= part.bytes <= part.high
+    output = min(seqs, batch) * 128_256 * 4 + 2 * batch * 4096 * 4
+    layer = batch * 16 * 4096 * 4 + 256 * batch * 2  # a cache of 256 cells
+    assert part.bytes == max(output, layer)
 
 
 def test_sglang_pays_for_its_graphs_from_outside_its_share() -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 import pytest
+from asked import LLAMA_8B, asked
 
 from hfkv.core.architecture import Architecture, Experts
 from hfkv.core.budget import EngineStep, engine_step, estimate_overhead, utilization
@@ -302,3 +303,32 @@ def test_a_plan_that_cannot_be_is_refused_by_a_sentence(
     with pytest.raises(UsageError) as error:
         parallel_sizes(model(heads=32, kv=8), deployment, choice)
     assert (str(error.value), error.value.hint) == (message, hint)
+
+
+@pytest.mark.parametrize(
+    "engine", ["none", "vllm", "sglang", "trtllm", "llama.cpp", "transformers"]
+)
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ({"tensor_parallel_size": 3}, "tensor parallel size 3 does not split the model's"),
+        ({"tensor_parallel_size": 1000}, "tensor parallel size 1000 does not split the model's"),
+        ({"tensor_parallel_size": 0}, "tensor parallel size 0 does not split the model's"),
+        ({"pipeline_parallel_size": 33}, "--pp 33 is not a number of stages for 32 layers"),
+        ({"pipeline_parallel_size": 10**9}, "--pp 1000000000 is not a number of stages for"),
+    ],
+)
+def test_sizes_are_refused_without_a_gpu_too(
+    engine: str, sizes: dict[str, int], message: str
+) -> None:
+    """Llama-3.1-8B has 32 heads, 8 KV heads and 32 layers."""
+    with pytest.raises(UsageError) as error:
+        asked(LLAMA_8B, "", engine, **sizes)
+    assert str(error.value).startswith(message)
+
+
+def test_a_size_that_cannot_be_is_named_before_the_number_of_gpus() -> None:
+    """More GPUs would not help three ranks of 32 heads."""
+    with pytest.raises(UsageError) as error:
+        asked(LLAMA_8B, "a100-80", tensor_parallel_size=3)
+    assert error.value.hint == "sizes that do: 1, 2, 4, 8, 16, 32"

@@ -252,6 +252,9 @@ def test_a_note_names_the_kernel(gpu: str, version: str | None, note: str) -> No
         ("Qwen--Qwen2.5-VL-7B-Instruct", 128_000 * 4 * 128),  # mrope
         ("Qwen--Qwen3-Next-80B-A3B-Instruct", 262_144 * 64),  # a quarter of 256
         ("microsoft--Phi-3-mini-128k-instruct", (4096 + 131_072) * 96),  # short and long
+        # full layers of 512 dims, of which a quarter is turned, and windows of 256
+        ("google--gemma-4-26B-A4B", 262_144 * (512 + 256)),
+        ("google--gemma-4-E2B-it", 131_072 * (512 + 256)),
         ("openai-community--gpt2", 0),
         ("mosaicml--mpt-7b", 0),
     ],

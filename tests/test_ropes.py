@@ -122,7 +122,7 @@ def _ropes(config: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
 def test_ropes_by_kind_of_layer() -> None:
     """Laguna: YaRN of 4,096 x 64 on half of 128 dims, and plain windows; what is no rope is not."""
     names = [name for name, _ in _ropes(_changed(LAGUNA))]
-    assert names == ["rope_parameters", "rope_parameters"]
+    assert names == ["rope_parameters.full_attention", "rope_parameters.sliding_attention"]
     yarn, plain = 4096 * 64 * 64, 262_144 * 128
     assert _read(_changed(LAGUNA)) == (yarn + plain, None, None, 4096 * 64)
 
@@ -145,8 +145,11 @@ def test_the_older_name_beside_ropes_by_kind_is_that_of_full_attention() -> None
     """As transformers 5, configuration_gemma3.py: it updates `full_attention`, and nothing else."""
     linear = {"rope_type": "linear", "factor": 8.0}
     assert _ropes(_changed(GEMMA_4, rope_scaling=linear)) == [
-        ("rope_parameters", {"partial_rotary_factor": 0.25, "rope_theta": 1e6, **linear}),
-        ("rope_parameters", {"rope_theta": 1e4, "rope_type": "default"}),
+        (
+            "rope_parameters.full_attention",
+            {"partial_rotary_factor": 0.25, "rope_theta": 1e6, **linear},
+        ),
+        ("rope_parameters.sliding_attention", {"rope_theta": 1e4, "rope_type": "default"}),
     ]
     # Gemma-3 as its file is, and as transformers 5 would write it
     both = {"full_attention": {"rope_theta": 1e6}, "sliding_attention": {"rope_theta": 1e4}}

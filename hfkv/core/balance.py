@@ -21,9 +21,9 @@ from hfkv.core.budget import (
 from hfkv.core.engines.engine import Rank
 from hfkv.core.engines.mxfp4 import UNPADDED, Mxfp4Kernel
 from hfkv.core.engines.registry import engine_named
-from hfkv.core.parallel import parallel_sizes, weights_per_rank
+from hfkv.core.parallel import parallel_sizes
 from hfkv.core.record import dataclass, replace
-from hfkv.core.shares import Shares
+from hfkv.core.shares import Shares, weights_per_rank
 from hfkv.core.workload import GpuChoice, Workload
 from hfkv.errors import UsageError
 

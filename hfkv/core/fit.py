@@ -219,9 +219,9 @@ def on_gpus(report: WeightReport, workload: Workload) -> int:
     llama.cpp leaves the input embedding with the host; a tied table is in both places.
     Source: llama.cpp 0c1e57098, src/llama-model.cpp.
     """
-    table, weights = report.by_role.get("embedding"), report.loaded_bytes
-    if table and not report.tied_embeddings and engine_named(workload.engine).embeds_on_host:
-        weights -= table.bytes
+    weights = report.loaded_bytes
+    if not report.tied_embeddings and engine_named(workload.engine).embeds_on_host:
+        weights -= _embedding(report)
     offloaded = math.floor(weights * workload.deployment.offloaded_weights)
     return weights - offloaded + _tables(report)
 
@@ -255,9 +255,16 @@ def shares_of(
 
 def _held(report: WeightReport, engine: str) -> int:
     """Return the weights in all memories; a tied table of llama.cpp is held twice."""
-    table = report.by_role.get("embedding")
-    twice = table and report.tied_embeddings and engine_named(engine).embeds_on_host
-    return report.loaded_bytes + _tables(report) + (table.bytes if table and twice else 0)
+    twice = report.tied_embeddings and engine_named(engine).embeds_on_host
+    return report.loaded_bytes + _tables(report) + (_embedding(report) if twice else 0)
+
+
+def _embedding(report: WeightReport) -> int:
+    """Return the bytes of the input embedding as it is loaded."""
+    if not report.portions:
+        known = report.by_role.get("embedding")
+        return known.bytes if known else 0
+    return sum(p.bytes for p in report.portions if p.role == "embedding")
 
 
 def _tables(report: WeightReport) -> int:

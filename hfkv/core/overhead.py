@@ -253,14 +253,15 @@ _KEPT_FREE = OverheadPart(name="kept free", bytes=1024 * _MIB, low_bytes=0, high
 def _compute_buffer(architecture: Architecture, step: EngineStep, tokens: int) -> OverheadPart:
     """Return llama.cpp's buffer for one micro-batch, the larger of its two phases.
 
-    Output: float32 logits of one token a slot, and two hidden states. A layer: sixteen
-    float32 vectors a token, and the mask. Before mid 2026 there were logits of every token;
-    those and a layer, and a quarter more, were never exceeded in logs.
+    Output: float32 logits of one token a slot, but no more than are computed at once, and
+    two hidden states. A layer: sixteen float32 vectors a token, and the mask. Before mid 2026
+    there were logits of every token; those and a layer, and a quarter more, were never
+    exceeded in logs.
     Source: runs of llama.cpp 0c1e57098 on the CPU.
     """
     hidden, vocab = architecture.hidden_size or 0, architecture.vocab_size or 0
     batch = step.batched_tokens
-    output = step.max_num_seqs * vocab * 4 + 2 * batch * hidden * 4
+    output = min(step.max_num_seqs, batch) * vocab * 4 + 2 * batch * hidden * 4
     layer = batch * 16 * hidden * 4 + cells(tokens) * batch * 2
     likely = max(output, layer)
     high = (batch * vocab * 4 + 2 * batch * hidden * 4 + layer) * 5 // 4

@@ -6,13 +6,11 @@ import math
 
 from hfkv.core.architecture import Architecture
 from hfkv.core.counts import counted
-from hfkv.core.engines.mxfp4 import UNPADDED, Mxfp4Kernel
-from hfkv.core.shares import Shares
 from hfkv.core.stores import Grows, Role
 from hfkv.core.workload import Deployment, GpuChoice
 from hfkv.errors import UsageError
 
-__all__ = ["parallel_sizes", "tensor_parallel_sizes", "weights_per_rank"]
+__all__ = ["check_sizes", "layers_of", "parallel_sizes", "tensor_parallel_sizes"]
 
 _MAX_RANKS = 1024
 
@@ -46,13 +44,7 @@ def parallel_sizes(
     Raises UsageError where they cannot, naming sizes that can.
     """
     pp = deployment.pipeline_parallel_size
-    layers = _layers(architecture)
-    if not 1 <= pp <= layers:
-        raise UsageError(
-            f"--pp {pp} is not a number of stages for {counted(layers, 'layer')}",
-            hint=f"it is a number from 1 to {layers}",
-            code="pp",
-        )
+    _check_stages(architecture, pp)
     if pp > choice.count:
         raise UsageError(
             f"--pp {pp} needs {pp} GPUs, and there is {choice.count} x {choice.slug}",
@@ -62,6 +54,9 @@ def parallel_sizes(
     tp = deployment.tensor_parallel_size
     if tp is None:
         tp = choice.count // pp
+    valid = _refused(architecture, tp)
+    if valid:
+        raise _uneven(tp, valid, _stages(valid, layers_of(architecture), choice))
     if tp < 1 or tp * pp != choice.count:
         raise UsageError(
             f"tensor parallel size {tp} x pipeline parallel size {pp} does not use "
@@ -70,14 +65,41 @@ def parallel_sizes(
             f"{choice.slug}:{max(1, tp) * pp}",
             code="tp",
         )
-    valid = tensor_parallel_sizes(architecture) if tp > 1 else ()
-    if valid and tp not in valid:
-        raise UsageError(
-            f"tensor parallel size {tp} does not split the model's attention heads evenly",
-            hint="sizes that do: " + ", ".join(map(str, valid)) + _stages(valid, layers, choice),
-            code="tp",
-        )
     return tp, pp
+
+
+def check_sizes(architecture: Architecture, deployment: Deployment) -> None:
+    """Raise UsageError for parallel sizes that no number of GPUs can have."""
+    _check_stages(architecture, deployment.pipeline_parallel_size)
+    stated = deployment.tensor_parallel_size
+    tp = 1 if stated is None else stated
+    valid = _refused(architecture, tp) or ((1,) if tp < 1 else ())
+    if valid:
+        raise _uneven(tp, valid)
+
+
+def _check_stages(architecture: Architecture, pp: int) -> None:
+    layers = layers_of(architecture)
+    if not 1 <= pp <= layers:
+        raise UsageError(
+            f"--pp {pp} is not a number of stages for {counted(layers, 'layer')}",
+            hint=f"it is a number from 1 to {layers}",
+            code="pp",
+        )
+
+
+def _refused(architecture: Architecture, tp: int) -> tuple[int, ...]:
+    """Return the sizes that do where this one does not, nothing where it does."""
+    valid = tensor_parallel_sizes(architecture) if tp > 1 else ()
+    return () if tp in valid else valid
+
+
+def _uneven(tp: int, valid: tuple[int, ...], stages: str = "") -> UsageError:
+    return UsageError(
+        f"tensor parallel size {tp} does not split the model's attention heads evenly",
+        hint="sizes that do: " + ", ".join(map(str, valid)) + stages,
+        code="tp",
+    )
 
 
 def _stages(valid: tuple[int, ...], layers: int, choice: GpuChoice) -> str:
@@ -87,30 +109,6 @@ def _stages(valid: tuple[int, ...], layers: int, choice: GpuChoice) -> str:
     return f"; with stages --tp {max(sizes)} --pp {count // max(sizes)}" if sizes else ""
 
 
-def weights_per_rank(
-    architecture: Architecture,
-    weights: int,
-    shares: Shares | None = None,
-    *,
-    tp: int,
-    pp: int,
-    kernel: Mxfp4Kernel = UNPADDED,
-) -> int:
-    """Return the bytes of weights on the fullest rank, rounded up.
-
-    `shares` say what is where, whatever they sum to: an offload shrinks all alike.
-    `kernel` is how mxfp4 experts are laid out.
-    Without any it is an estimate: whole layers are dealt to stages, and a stage is split
-    evenly by tensor parallelism.
-    """
-    if shares is not None and shares.bytes:
-        return math.ceil(
-            shares.on_fullest_rank(tp=tp, pp=pp, kernel=kernel) * weights / shares.bytes
-        )
-    layers = _layers(architecture)
-    stage = -(-layers // pp)
-    return -(-weights * stage // (layers * tp))
-
-
-def _layers(architecture: Architecture) -> int:
+def layers_of(architecture: Architecture) -> int:
+    """Return how many layers stages share out, at least one."""
     return max(1, architecture.num_hidden_layers or len(architecture.layers))

@@ -151,6 +151,8 @@ def _matrix(group: TensorGroup) -> ExpertMatrix | None:
     rows = group.shape[1]
     columns = 0 if part == "bias" else group.shape[2] * _MXFP4_GROUP
     hidden, inner = (rows, columns) if down else (columns, rows // 2)
+    if not (hidden if down else inner) or (part != "bias" and not hidden * inner):
+        return None  # nothing to lay out
     return ExpertMatrix(hidden=hidden, inner=inner, down=down, part=part)
 
 

@@ -17,6 +17,7 @@ from hfkv.core.files import ModelFiles
 from hfkv.core.findings import Facts, find
 from hfkv.core.jsontext import gc_paused
 from hfkv.core.kv import KVReport, measure, size_cache
+from hfkv.core.parallel import check_sizes
 from hfkv.core.precision import Precision, choose_precision
 from hfkv.core.quantization import Scheme, read_scheme
 from hfkv.core.ranks import asked_rank, of_beams, rank_of, remembered
@@ -81,6 +82,8 @@ def analyze(files: ModelFiles, workload: Workload | None = None) -> Report:
     )
     if weights is not None and work.deployment.gpus:
         weights = shared_out(weights, files, arch, engine=engine, precision=precision, work=work)
+    if not work.deployment.gpus:  # with them their number is checked as well
+        check_sizes(arch, work.deployment)
     arch, kv = _cache(arch, engine, precision, work)
     facts = Facts(
         files=files,

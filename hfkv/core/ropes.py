@@ -39,6 +39,7 @@ class Stretch:
 def ropes_of(text: Config) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the name and the keys of each rope; newer files have one for each kind of layer.
 
+    Such a name has the kind behind a dot, as in `rope_parameters.full_attention`.
     Where both names are stated, the older `rope_scaling` is the rope; beside ropes by kind of
     layer it is that of full attention. A length outside a single rope goes before its own.
     Source: transformers 5, modeling_rope_utils.py, `convert_rope_params_to_dict` and
@@ -54,7 +55,7 @@ def ropes_of(text: Config) -> Iterator[tuple[str, dict[str, Any]]]:
         kinds = _by_kind(older or newer)
     name = "rope_scaling" if older else "rope_parameters"
     if kinds:
-        yield from ((name, part) for part in kinds.values())
+        yield from ((f"{name}.{kind}", part) for kind, part in kinds.items())
     elif older or newer:
         start = text.given(_START)
         yield name, (older or newer) | ({_START: start} if positive_number(start) else {})

@@ -11,11 +11,12 @@ from fractions import Fraction
 from hfkv.core.architecture import Architecture
 from hfkv.core.engines.mxfp4 import UNPADDED, Mxfp4Kernel
 from hfkv.core.engines.stages import pipeline_stages
+from hfkv.core.parallel import layers_of
 from hfkv.core.portions import Portion
 from hfkv.core.record import dataclass
 from hfkv.core.stores import Grows, Role
 
-__all__ = ["Shares"]
+__all__ = ["Shares", "weights_per_rank"]
 
 _TOWER, _JOINT, _EMBEDDINGS, _LAYERS, _HEAD = range(5)  # in the order that they are made in
 
@@ -182,3 +183,28 @@ def _of_heads(cut: str, heads: int | None, kv_heads: int | None, tp: int) -> Fra
         return copied
     keys_values = Fraction(2 * kv_heads, (heads or 0) + 2 * kv_heads)
     return keys_values * copied + (1 - keys_values) / tp
+
+
+def weights_per_rank(
+    architecture: Architecture,
+    weights: int,
+    shares: Shares | None = None,
+    *,
+    tp: int,
+    pp: int,
+    kernel: Mxfp4Kernel = UNPADDED,
+) -> int:
+    """Return the bytes of weights on the fullest rank, rounded up.
+
+    `shares` say what is where, whatever they sum to: an offload shrinks all alike.
+    `kernel` is how mxfp4 experts are laid out.
+    Without any it is an estimate: whole layers are dealt to stages, and a stage is split
+    evenly by tensor parallelism.
+    """
+    if shares is not None and shares.bytes:
+        return math.ceil(
+            shares.on_fullest_rank(tp=tp, pp=pp, kernel=kernel) * weights / shares.bytes
+        )
+    layers = layers_of(architecture)
+    stage = -(-layers // pp)
+    return -(-weights * stage // (layers * tp))

@@ -54,7 +54,7 @@ function graphsPart({seqs}) {
 }
 
 function bufferPart({hidden, vocab}, {batched, seqs}, tokens) {
-  const output = seqs * vocab * 4n + 2n * batched * hidden * 4n;
+  const output = least(seqs, batched) * vocab * 4n + 2n * batched * hidden * 4n;
   const layer = batched * 16n * hidden * 4n + up(tokens, CELLS) * batched * 2n;
   const likely = most(output, layer);
   const high = (batched * vocab * 4n + 2n * batched * hidden * 4n + layer) * 5n / 4n;
