@@ -22,6 +22,7 @@ from hfkv.core.portions import portions_of
 from hfkv.core.report import analyze
 from hfkv.core.shares import Shares
 from hfkv.core.workload import Deployment, Workload
+from hfkv.render.text import Style, inspect_text
 
 MIB = 2**20
 V3 = "deepseek-ai--DeepSeek-V3"
@@ -253,3 +254,11 @@ def test_a_buffer_that_is_called_an_embedding_is_not_left_with_the_host() -> Non
     deployment = Deployment(gpus=parse_gpu("h100"))
     (fit,) = analyze(files, Workload(engine="llama.cpp", context=64, deployment=deployment)).fit
     assert fit.weights_bytes_per_gpu == 2 * 8192
+
+
+def test_what_is_not_estimated_is_not_called_so() -> None:
+    """Where the engine's source has the size, it has no range."""
+    report = asked(V3, "h200:16", "vllm", context=4096, engine_version="0.20")
+    text = " ".join(inspect_text(report, Style(width=80), explain=True).split())
+    assert "− MLA workspace 134,217,728 B exactly, as its source has it" in text
+    assert "− libraries 268,435,456 B estimated, 0 B to 512 MiB" in text

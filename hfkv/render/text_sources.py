@@ -257,7 +257,8 @@ def _pool(report: Report, fit: FitReport) -> Iterator[RenderableType]:
     if fit.weights_bytes_per_gpu is not None:
         grid.add_row("− weights", _bytes(fit.weights_bytes_per_gpu), "")
     for part in fit.overhead_parts:
-        span = f"estimated, {size(part.low)} to {size(part.high)}"
+        certain, span = part.low == part.high, f"{size(part.low)} to {size(part.high)}"
+        span = "exactly, as its source has it" if certain else f"estimated, {span}"
         grid.add_row(f"− {clean(part.name, 60)}", _bytes(part.bytes), quiet(span))
     if not fit.overhead_parts:
         known = fit.overhead_bytes_per_gpu
