@@ -22,7 +22,8 @@ from hfkv.core.portions import portions_of
 from hfkv.core.report import analyze
 from hfkv.core.shares import Shares
 from hfkv.core.workload import Deployment, Workload
-from hfkv.render.text import Style, inspect_text
+from hfkv.render.style import Style
+from hfkv.render.text import inspect_text
 
 MIB = 2**20
 V3 = "deepseek-ai--DeepSeek-V3"
