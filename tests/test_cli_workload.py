@@ -302,6 +302,8 @@ def test_choices_that_hardly_hold_it_are_told_from_those_that_do_not(
         ("a100-80", "", 2048, 256),  # vLLM counts it as small, by its name
         ("24gib", "", 2048, 256),
         ("h100", "--max-num-batched-tokens 4096 --max-num-seqs 64", 4096, 64),
+        ("h100", "--max-num-batched-tokens 512", 512, 512),
+        ("b200", "--max-num-seqs 3", 12_288, 3),  # three contexts, not 16,384
     ],
 )
 def test_the_limits_of_the_engine_are_shown(

@@ -271,6 +271,38 @@ def test_the_arithmetic_is_that_of_every_engine(page: Page, engine: str) -> None
     assert agreed >= 10
 
 
+@pytest.mark.parametrize(
+    "deployment",
+    [
+        Deployment(max_num_batched_tokens=512),
+        Deployment(max_num_seqs=1),
+        Deployment(max_num_seqs=4096),  # more than the tokens of a step on small cards
+        Deployment(max_num_batched_tokens=300, max_num_seqs=30),
+        Deployment(max_num_seqs=2, overhead_bytes=2**30),
+        Deployment(enforce_eager=True),
+    ],
+    ids=("tokens", "one", "many", "both", "overhead", "eager"),
+)
+@pytest.mark.parametrize("name", [LLAMA, GEMMA, "vinai--PhoWhisper-tiny"])
+def test_the_arithmetic_follows_the_limits_of_a_step(
+    page: Page, name: str, deployment: Deployment
+) -> None:
+    """What vLLM derives from a stated limit and the length, to the byte at short ones too."""
+    files, work = files_of(name), Workload(context=8, engine="vllm", deployment=deployment)
+    facts = page_document(analyze(files, work))["page"]["facts"]
+    settings = [
+        replace(one, tokens=tokens, deployment=deployment, gpu=gpu)
+        for gpu in ("a100-80", "h100-80", "b200")
+        for tokens, one in zip(
+            (1, 7, 200, 448, 513, 9000),
+            drawn(11, 6, ["auto"], lengths=False, counts=(1, 2)),
+            strict=True,
+        )
+    ]
+    for setting, told in zip(settings, scripted(page, facts, settings), strict=True):
+        assert told == answers(files, setting.workload("vllm")), setting
+
+
 def test_mxfp4_experts_are_laid_out_for_the_gpu_that_is_chosen(page: Page) -> None:
     """Kernels pad gpt-oss otherwise on each kind of GPU; the script and `analyze` agree."""
     files = replace(_config_only("openai--gpt-oss-20b"), tensors=gpt_oss_experts())

@@ -90,7 +90,7 @@ def test_a_version_that_is_none_is_refused() -> None:
 def test_vllm_sizes_its_step_by_the_card(gpu: str, tokens: int, seqs: int) -> None:
     """The step is 16384 tokens from 160 GiB, 8192 from 70 GiB but for the A100, else 2048."""
     (choice,) = parse_gpu(gpu)
-    step = engine_step(Deployment(), "vllm", choice, sequences=3)
+    step = engine_step(Deployment(), "vllm", choice, sequences=3, tokens=8192)
     assert step == EngineStep(batched_tokens=tokens, max_num_seqs=seqs)
 
 
@@ -98,17 +98,55 @@ def test_stated_steps_come_first() -> None:
     """What the user passes to the engine is what it is sized for."""
     (choice,) = parse_gpu("h100")
     deployment = Deployment(max_num_batched_tokens=512, max_num_seqs=16)
-    step = engine_step(deployment, "vllm", choice, sequences=3)
+    step = engine_step(deployment, "vllm", choice, sequences=3, tokens=8192)
     assert step == EngineStep(batched_tokens=512, max_num_seqs=16)
+
+
+@pytest.mark.parametrize(
+    ("version", "tokens", "seqs", "context", "step"),
+    [
+        (None, 512, None, 8192, (512, 512)),
+        (None, None, 1, 512, (512, 1)),
+        (None, None, 16, 512, (8192, 16)),  # 16 x 512 is the default itself
+        (None, None, None, 4, (4096, 1024)),
+        ("0.11.2", 512, None, 8192, (512, 512)),
+        ("0.10.2", None, 1, 512, (8192, 1)),  # 0.10.0 has no such rule
+        ("0.7.3", None, 1, 512, (2048, 1)),
+    ],
+)
+def test_a_limit_that_is_not_stated_follows_the_other(
+    version: str | None,
+    tokens: int | None,
+    seqs: int | None,
+    context: int,
+    step: tuple[int, int],
+) -> None:
+    """On an H100: min(1,024, tokens) sequences, min(8,192, sequences x context) tokens."""
+    (choice,) = parse_gpu("h100")
+    deployment = Deployment(
+        engine_version=version, max_num_batched_tokens=tokens, max_num_seqs=seqs
+    )
+    found = engine_step(deployment, "vllm", choice, sequences=3, tokens=context)
+    assert (found.batched_tokens, found.max_num_seqs) == step
+
+
+def test_the_longest_prompt_of_an_encoder_decoder_is_one_step() -> None:
+    """9,000 tokens where the default is 8,192; a longer default stays."""
+    (choice,) = parse_gpu("h100")
+    for context, tokens in ((9000, 9000), (448, 8192)):
+        step = engine_step(
+            Deployment(), "vllm", choice, sequences=1, tokens=context, whole_prompts=True
+        )
+        assert step.batched_tokens == tokens
 
 
 def test_other_engines_are_sized_for_what_was_asked() -> None:
     """llama.cpp computes 512 tokens at once, for the sequences asked, at most 1024."""
     (choice,) = parse_gpu("h100")
-    assert engine_step(Deployment(), "llama.cpp", choice, sequences=3) == EngineStep(
+    assert engine_step(Deployment(), "llama.cpp", choice, sequences=3, tokens=8192) == EngineStep(
         batched_tokens=512, max_num_seqs=3
     )
-    assert engine_step(Deployment(), "none", choice, sequences=10**9) == EngineStep(
+    assert engine_step(Deployment(), "none", choice, sequences=10**9, tokens=8192) == EngineStep(
         batched_tokens=2048, max_num_seqs=1024
     )
 
@@ -144,7 +182,7 @@ def test_the_estimate_is_near_what_vllm_logged(
     gpu = replace(parse_gpu("h100")[0], memory_bytes=memory)
     parts = estimate_overhead(
         replace(model(heads=32, kv=8, hidden=hidden, vocab=vocab), experts=experts),
-        engine_step(Deployment(), "vllm", gpu, sequences=1),
+        engine_step(Deployment(), "vllm", gpu, sequences=1, tokens=8192),
         gpu,
         engine="vllm",
         version="0.19.0",

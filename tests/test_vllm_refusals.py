@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from vllm_plans import GIB, LLAMA, cases, files_of, planned, published
 from hfkv.core.engines.vllm_groups import form_groups
 from hfkv.core.engines.vllm_options import options_for
 from hfkv.core.engines.vllm_specs import Kind, Spec
+from hfkv.core.gpus import parse_gpu
 from hfkv.core.report import analyze
 from hfkv.core.workload import Deployment, Workload
 from hfkv.errors import HfkvError, UnsupportedError, UsageError
@@ -37,6 +39,70 @@ def test_nonsense_in_a_deployment_is_refused(deployment: Deployment, message: st
     with pytest.raises(UsageError) as caught:
         options_for(deployment)
     assert caught.value.message == message
+
+
+@pytest.mark.parametrize(
+    ("gpu", "tokens", "seqs", "version", "found"),
+    [
+        (None, 8, 16, None, "8 and 16"),
+        ("h100", 8, 16, None, "8 and 16"),
+        ("a100-80", None, 4096, None, "2,048 and 4,096"),  # its default is 2,048 tokens
+        ("h100", 512, None, "0.10.0", "512 and 1,024"),  # nothing follows anything yet
+    ],
+)
+def test_a_step_has_a_token_for_each_sequence(
+    gpu: str | None, tokens: int | None, seqs: int | None, version: str | None, found: str
+) -> None:
+    """Source: vLLM 0.11.2 and 0.32, config/scheduler.py, `verify_max_model_len`."""
+    deployment = Deployment(
+        gpus=parse_gpu(gpu) if gpu else (),
+        max_num_batched_tokens=tokens,
+        max_num_seqs=seqs,
+        engine_version=version,
+    )
+    work = Workload(context=4096, engine="vllm", deployment=deployment)
+    with pytest.raises(UsageError) as caught:
+        analyze(files_of(LLAMA), work)
+    assert caught.value.message == (
+        f"vLLM needs --max-num-batched-tokens to be at least --max-num-seqs, and they are {found}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("gpu", "tokens", "seqs", "version"),
+    [
+        ("h100", 16, 16, None),
+        ("h100", None, 4096, None),  # its default is 8,192 tokens
+        (None, None, 10_000, None),  # a B200's is 16,384
+        ("h100", 512, None, "0.11.2"),
+        ("a100-80", 512, None, "0.10.0"),  # its default is 256 sequences
+        ("h100", 512, None, "0.7.3"),  # so was that of all cards
+    ],
+)
+def test_a_step_that_vllm_starts_with_is_taken(
+    gpu: str | None, tokens: int | None, seqs: int | None, version: str | None
+) -> None:
+    """Where a limit is not stated it is a default that depends on card and release."""
+    deployment = Deployment(
+        gpus=parse_gpu(gpu) if gpu else (),
+        max_num_batched_tokens=tokens,
+        max_num_seqs=seqs,
+        engine_version=version,
+    )
+    assert analyze(files_of(LLAMA), Workload(context=4096, engine="vllm", deployment=deployment)).kv
+
+
+def test_an_encoder_decoders_prompt_fits_in_one_step() -> None:
+    """Source: vLLM 0.32, config/scheduler.py: chunked prefill is off for these models."""
+    work = Workload(engine="vllm", deployment=Deployment(max_num_batched_tokens=300))
+    whisper = files_of(published("vinai--PhoWhisper-tiny"))
+    with pytest.raises(UsageError) as caught:
+        analyze(whisper, work)
+    assert caught.value.message == (
+        "vLLM computes prompts of this model whole, and 448 tokens are more than "
+        "--max-num-batched-tokens 300"
+    )
+    assert analyze(whisper, replace(work, context=300)).kv
 
 
 @pytest.mark.parametrize(

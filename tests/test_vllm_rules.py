@@ -342,7 +342,7 @@ def test_stages_report_the_fullest_one() -> None:
 def test_batches_follow_the_gpu(gpu: str, tokens: int) -> None:
     """The API server's default step: 160 GiB and more, 70 and no A100, the others."""
     options = options_for(Deployment(gpus=parse_gpu(gpu)))
-    assert options.batched_tokens(131072) == tokens
+    assert options.step(131072)[0] == tokens
 
 
 def test_latent_blocks_follow_the_gpu() -> None:

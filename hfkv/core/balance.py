@@ -21,6 +21,7 @@ from hfkv.core.budget import (
 from hfkv.core.engines.engine import Rank
 from hfkv.core.engines.mxfp4 import UNPADDED, Mxfp4Kernel
 from hfkv.core.engines.registry import engine_named
+from hfkv.core.engines.vllm_options import whole_prompts
 from hfkv.core.parallel import parallel_sizes
 from hfkv.core.record import dataclass, replace
 from hfkv.core.shares import Shares, weights_per_rank
@@ -303,10 +304,13 @@ def _overhead(
             eager=deployment.enforce_eager,
         )
 
+    whole = whole_prompts(case.architecture)
     masked = engine_named(engine).splits_layers  # llama.cpp's mask grows with the context
 
     def spent(tokens: int, sequences: int) -> tuple[OverheadPart, ...]:
-        step = engine_step(deployment, engine, case.choice, sequences, tokens=tokens)
+        step = engine_step(
+            deployment, engine, case.choice, sequences, tokens=tokens, whole_prompts=whole
+        )
         return estimated(step, tokens if masked else 0)
 
     if stated is None:

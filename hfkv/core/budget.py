@@ -15,7 +15,7 @@ from hfkv.core.architecture import Architecture
 from hfkv.core.engines.llama_cpp import MICRO_BATCH
 from hfkv.core.engines.ollama import batch_for
 from hfkv.core.engines.sglang_share import mem_fraction_static, prefill_size
-from hfkv.core.engines.vllm_options import batch_defaults, parse_version
+from hfkv.core.engines.vllm_options import options_for, parse_version
 from hfkv.core.gpus import row_of
 from hfkv.core.overhead import (
     GRAPHS_COUNT_FROM,
@@ -24,6 +24,7 @@ from hfkv.core.overhead import (
     estimate_overhead,
     loaded_beside_weights,
 )
+from hfkv.core.record import replace
 from hfkv.core.workload import Deployment, GpuChoice
 from hfkv.errors import UsageError
 
@@ -57,12 +58,6 @@ _USUAL_UTILIZATION = Fraction(90, 100)
 _BATCHED_TOKENS = {"trtllm": 8192, "llama.cpp": MICRO_BATCH}
 _USUAL_BATCHED_TOKENS = 2048
 _MAX_NUM_SEQS = 1024
-
-# Before vLLM 0.8 a prompt was computed whole, unless the context was longer than this.
-# Source: vLLM 0.6.3 and 0.7.3, engine/arg_utils.py, `enable_chunked_prefill`.
-_WHOLE_PROMPTS_BEFORE = (0, 8)
-_WHOLE_UP_TO = 32_768
-_OLD_CHUNK, _OLD_SEQS = 512, 256
 
 
 def utilization(
@@ -127,18 +122,26 @@ def _listed(gpu: GpuChoice) -> int:
 
 
 def engine_step(
-    deployment: Deployment, engine: str, gpu: GpuChoice, sequences: int, *, tokens: int = 0
+    deployment: Deployment,
+    engine: str,
+    gpu: GpuChoice,
+    sequences: int,
+    *,
+    tokens: int,
+    whole_prompts: bool = False,
 ) -> EngineStep:
     """Return the step an engine is started for: stated, else its default.
 
-    vLLM's server defaults depend on the device's memory and name; other engines are taken
-    to be started for the sequences that were asked for. `tokens` is the context.
-    Source: vLLM 0.32, engine/arg_utils.py, `get_batch_defaults`.
+    vLLM's server defaults depend on the device's memory and name, and on each other; other
+    engines are taken to be started for the sequences that were asked for. `tokens` is the
+    context, which vLLM computes at once where it takes `whole_prompts`.
     """
-    seqs = min(sequences, _MAX_NUM_SEQS)
     if engine == "vllm":
-        batched, seqs = _vllm_step(deployment, gpu, tokens)
-    elif engine == "sglang":
+        options = options_for(replace(deployment, gpus=(gpu,)))
+        batched, seqs = options.step(tokens, whole_prompts=whole_prompts)
+        return EngineStep(batched_tokens=batched, max_num_seqs=seqs)
+    seqs = min(sequences, _MAX_NUM_SEQS)
+    if engine == "sglang":
         batched = prefill_size(_listed(gpu))
     elif engine == "ollama":
         batched = batch_for(tokens)
@@ -148,13 +151,6 @@ def engine_step(
         batched_tokens=deployment.max_num_batched_tokens or batched,
         max_num_seqs=deployment.max_num_seqs or seqs,
     )
-
-
-def _vllm_step(deployment: Deployment, gpu: GpuChoice, tokens: int) -> tuple[int, int]:
-    if parse_version(deployment.engine_version) >= _WHOLE_PROMPTS_BEFORE:
-        return batch_defaults(gpu)
-    whole = max(tokens, _USUAL_BATCHED_TOKENS) if tokens <= _WHOLE_UP_TO else _OLD_CHUNK
-    return whole, _OLD_SEQS
 
 
 def room(engine: str, *, memory: int, share: Fraction, overhead: int, weights: int) -> int:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 
 from hfkv.core.architecture import Architecture
-from hfkv.core.budget import engine_step
 from hfkv.core.engines.registry import engine_named
 from hfkv.core.engines.vllm_options import parse_version
 from hfkv.core.engines.vllm_releases import FLAG_SINCE, FORMAT_SINCE
@@ -116,10 +115,8 @@ def _beyond(start: _Start, allowance: str) -> tuple[str, ...]:
 def _vllm(start: _Start) -> Iterator[str]:
     workload, kv, found = start.workload, start.kv, start.found
     deployment = workload.deployment
-    gpu = next(gpu for gpu in deployment.gpus if gpu.slug == found.gpu)
-    step = engine_step(deployment, "vllm", gpu, kv.sequences, tokens=kv.tokens)
     most = found.answers.max_num_seqs if found.answers else None
-    fewer = most if most and most < step.max_num_seqs else None
+    fewer = most if most and found.step and most < found.step.max_num_seqs else None
     host, kind = deployment.host_kv_bytes, _format(workload, kv)
     named = parse_version(deployment.engine_version) >= FORMAT_SINCE.get(kind or "", (0, 0))
     yield _joined(

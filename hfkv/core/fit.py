@@ -15,6 +15,7 @@ from hfkv.core.engines.engine import Rank, ranks_of
 from hfkv.core.engines.mxfp4 import UNPADDED
 from hfkv.core.engines.ollama import context_for
 from hfkv.core.engines.registry import engine_named
+from hfkv.core.engines.vllm_options import whole_prompts
 from hfkv.core.kv import KVReport
 from hfkv.core.plans import Plan, plans_of
 from hfkv.core.portions import POSITIONS
@@ -209,6 +210,7 @@ def _report(case: Case, kv: KVReport, balance: Balance) -> FitReport:
             choice,
             case.sequences,
             tokens=case.tokens,
+            whole_prompts=whole_prompts(case.architecture),
         ),
     )
 

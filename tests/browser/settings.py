@@ -18,6 +18,7 @@ from hfkv.render.phrases import verdict
 
 __all__ = ["Setting", "answers", "drawn"]
 
+_PLAIN = Deployment()
 _SLUGS = [gpu.slug for gpu in table()]
 
 
@@ -32,6 +33,7 @@ class Setting:
     gpu: str
     count: int
     utilization: int | None  # percent
+    deployment: Deployment = _PLAIN  # what no control changes
 
     def workload(self, engine: str) -> Workload:
         """Return the same request for `analyze`."""
@@ -42,7 +44,9 @@ class Setting:
             seq_lens=self.lengths,
             kv_dtype=self.format,
             engine=engine,
-            deployment=Deployment(gpus=parse_gpu(f"{self.gpu}:{self.count}"), utilization=share),
+            deployment=replace(
+                self.deployment, gpus=parse_gpu(f"{self.gpu}:{self.count}"), utilization=share
+            ),
         )
 
     def for_script(self) -> dict[str, Any]:

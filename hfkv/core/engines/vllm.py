@@ -38,6 +38,7 @@ from hfkv.core.engines.vllm_options import (
     options_for,
     parse_version,
 )
+from hfkv.core.engines.vllm_refusals import refuse_step
 from hfkv.core.engines.vllm_specs import FULL_KINDS, Demand, Spec
 from hfkv.core.engines.vllm_stores import CACHE_DTYPES, adapt, pack
 from hfkv.core.gpus import BLACKWELL, capability
@@ -78,6 +79,13 @@ def _default_context(arch: Architecture, deployment: Deployment) -> int | None:
     return yarn or arch.stretch.tokens
 
 
+def _served(arch: Architecture, workload: Workload) -> int:
+    """Return the length that vLLM is started for."""
+    asked = max(workload.seq_lens, default=0) or workload.context
+    own = _default_context(arch, workload.deployment) or arch.max_context
+    return asked or own or _NO_MAXIMUM
+
+
 def _default_cache(arch: Architecture, deployment: Deployment) -> str | None:
     """Return fp8 for GLM-5 on datacenter Blackwell, None for the model's own format.
 
@@ -107,6 +115,7 @@ def _rank(arch: Architecture, workload: Workload, formats: Formats) -> Rank:
     options = options_for(workload.deployment)
     source = arch.source_tokens if workload.source_tokens is None else workload.source_tokens
     plan = admission(arch, formats, options, max_model_len=1, source_tokens=source)
+    refuse_step(arch, workload.deployment, options, _served(arch, workload))
     demand, pool = demands(arch, options), pool_block(plan)
     thin = replace(plan, groups=tuple(Group(specs=_distinct(group)) for group in plan.groups))
     checked, all_groups = _counted(thin.checked), _counted(thin.groups)

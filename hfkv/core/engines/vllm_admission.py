@@ -15,7 +15,7 @@ from hfkv.core.engines.engine import Formats, text_type
 from hfkv.core.engines.stages import pipeline_stages
 from hfkv.core.engines.vllm_blocks import sized
 from hfkv.core.engines.vllm_groups import Group, form_groups, pool_bytes
-from hfkv.core.engines.vllm_options import VllmOptions
+from hfkv.core.engines.vllm_options import VllmOptions, whole_prompts
 from hfkv.core.engines.vllm_refusals import refuse
 from hfkv.core.engines.vllm_releases import refuse_format
 from hfkv.core.engines.vllm_specs import Demand, Spec, raw_specs
@@ -185,12 +185,11 @@ def admission(
 
 def demands(arch: Architecture, options: VllmOptions) -> Callable[[int], Demand]:
     """Return what one request may ask for, by its length."""
-    crossing = any(s.role is Role.CROSS for layer in arch.layers for s in layer.stores)
-    drafted = options.num_speculative_tokens
+    whole, drafted = whole_prompts(arch), options.num_speculative_tokens
     chain = min(max(1, arch.mtp_layers or 0), drafted) > 1
 
     def demand(max_model_len: int) -> Demand:
-        batched = options.batched_tokens(max_model_len, chunked_prefill=not crossing)
+        batched, _ = options.step(max_model_len, whole_prompts=whole)
         return Demand(
             max_model_len=max_model_len,
             in_flight=options.concurrent_batches * batched,

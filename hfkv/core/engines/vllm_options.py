@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 
+from hfkv.core.architecture import Architecture
 from hfkv.core.engines.vllm_releases import refuse_unknown
 from hfkv.core.gpus import HOPPER, capability
 from hfkv.core.record import dataclass
+from hfkv.core.stores import Role
 from hfkv.core.workload import Deployment, GpuChoice
 from hfkv.errors import UsageError
 
@@ -16,10 +18,22 @@ __all__ = [
     "batch_defaults",
     "options_for",
     "parse_version",
+    "whole_prompts",
 ]
 
 _GIB = 2**30
 LATEST = (0, 32)
+
+# From this version on a limit that is not stated follows the one that is.
+# Source: vLLM 0.11.2 and 0.32, engine/arg_utils.py,
+# `_set_default_max_num_seqs_and_batched_tokens_args`; 0.10.0 has no such rule.
+_LIMITS_FOLLOW = (0, 11)
+
+# Before vLLM 0.8 a prompt was computed whole, unless the context was longer than this.
+# Source: vLLM 0.6.3 and 0.7.3, engine/arg_utils.py, `enable_chunked_prefill`.
+_WHOLE_PROMPTS_BEFORE = (0, 8)
+_WHOLE_UP_TO = 32_768
+_SHORTEST_STEP, _OLD_CHUNK, _OLD_SEQS = 2048, 512, 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +48,7 @@ class VllmOptions:
     pipeline_parallel_size: int = 1
     decode_context_parallel_size: int = 1
     max_num_batched_tokens: int | None = None
+    max_num_seqs: int | None = None
     default_batched_tokens: int = 8192
     default_seqs: int = 1024
     block_size: int | None = None
@@ -44,18 +59,28 @@ class VllmOptions:
     compute_capability: int = HOPPER
     version: tuple[int, int] = LATEST
 
-    def batched_tokens(self, max_model_len: int, *, chunked_prefill: bool = True) -> int:
-        """Return the tokens computed in one step: stated, else the default for this GPU.
+    def step(self, max_model_len: int, *, whole_prompts: bool = False) -> tuple[int, int]:
+        """Return the tokens computed and the sequences sampled in one step.
 
-        Without chunked prefill (encoder-decoders) a whole prompt must fit in one step.
-        Source: vLLM 0.32 engine/arg_utils.py.
+        What is not stated is the default for this GPU, and no more than the other allows.
+        Where prompts are computed whole (encoder-decoders), the longest fits in one step.
         """
-        if self.max_num_batched_tokens is not None:
-            return self.max_num_batched_tokens
-        tokens = self.default_batched_tokens
-        if not chunked_prefill:
-            tokens = max(tokens, max_model_len)
-        return min(tokens, self.default_seqs * max_model_len)
+        seqs = self.max_num_seqs or self.default_seqs
+        tokens, follows = self.max_num_batched_tokens, self.version >= _LIMITS_FOLLOW
+        if tokens is None:
+            tokens = self._default_tokens(max_model_len)
+            if whole_prompts:
+                tokens = max(tokens, max_model_len)
+            if follows:
+                tokens = min(tokens, seqs * max_model_len)
+        if self.max_num_seqs is None and follows:
+            seqs = min(seqs, tokens)
+        return tokens, seqs
+
+    def _default_tokens(self, max_model_len: int) -> int:
+        if self.version >= _WHOLE_PROMPTS_BEFORE:
+            return self.default_batched_tokens
+        return max(max_model_len, _SHORTEST_STEP) if max_model_len <= _WHOLE_UP_TO else _OLD_CHUNK
 
     @property
     def concurrent_batches(self) -> int:
@@ -81,6 +106,14 @@ def batch_defaults(gpu: GpuChoice) -> tuple[int, int]:
     return 2048, 256
 
 
+def whole_prompts(arch: Architecture) -> bool:
+    """Tell whether vLLM computes the prompts of a model whole, as it does encoder-decoders'.
+
+    Source: vLLM 0.11.2 and 0.32, config/scheduler.py, `__post_init__`.
+    """
+    return any(store.role is Role.CROSS for layer in arch.layers for store in layer.stores)
+
+
 def options_for(deployment: Deployment) -> VllmOptions:
     """Return the options that a deployment states; without a GPU, those of an 80 GB H100.
 
@@ -98,13 +131,16 @@ def options_for(deployment: Deployment) -> VllmOptions:
         tokens, seqs = batch_defaults(gpu)
         major = capability(gpu)
         tp = tp or max(1, gpu.count // pp)
+    if version < _WHOLE_PROMPTS_BEFORE:
+        seqs = _OLD_SEQS
     return VllmOptions(
         tensor_parallel_size=tp or 1,
         pipeline_parallel_size=pp,
         decode_context_parallel_size=deployment.decode_context_parallel_size,
         max_num_batched_tokens=deployment.max_num_batched_tokens,
+        max_num_seqs=deployment.max_num_seqs,
         default_batched_tokens=tokens,
-        default_seqs=deployment.max_num_seqs or seqs,
+        default_seqs=seqs,
         block_size=deployment.block_size,
         enable_prefix_caching=deployment.enable_prefix_caching,
         hybrid_kv_cache_manager=deployment.hybrid_kv_cache_manager,

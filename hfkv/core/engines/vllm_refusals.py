@@ -9,11 +9,12 @@ from __future__ import annotations
 from hfkv.core.architecture import Architecture
 from hfkv.core.counts import counted
 from hfkv.core.engines.engine import text_type
-from hfkv.core.engines.vllm_options import VllmOptions
+from hfkv.core.engines.vllm_options import VllmOptions, whole_prompts
 from hfkv.core.stores import Fixed, Grows, Role
+from hfkv.core.workload import Deployment
 from hfkv.errors import UnsupportedError, UsageError
 
-__all__ = ["refuse"]
+__all__ = ["refuse", "refuse_step"]
 
 # Architectures and the last version that served them.
 _LAST_SERVED: dict[str, tuple[int, int]] = {
@@ -103,8 +104,7 @@ def refuse(arch: Architecture, options: VllmOptions) -> None:
             hint="--engine none gives what the model itself needs",
             code="vllm-unsupported",
         )
-    crossing = any(s.role is Role.CROSS for layer in arch.layers for s in layer.stores)
-    if crossing and not name.startswith(_SERVED_ENCODER_DECODERS):
+    if whole_prompts(arch) and not name.startswith(_SERVED_ENCODER_DECODERS):
         raise _unserved(arch, "it has no class for this encoder-decoder")
     if name.startswith(_ALL_LAYERS_OR_NONE) and _partly_windowed(arch):
         raise UnsupportedError(
@@ -117,6 +117,32 @@ def refuse(arch: Architecture, options: VllmOptions) -> None:
     if recurrent and not name.startswith(_SERVED_RECURRENT):
         raise _unserved(arch, "it has no class for these recurrent layers")
     _plan(arch, options)
+
+
+def refuse_step(
+    arch: Architecture, deployment: Deployment, options: VllmOptions, max_model_len: int
+) -> None:
+    """Raise UsageError for limits of a step that vLLM does not start with.
+
+    A default that depends on the GPU refuses nothing while none is named.
+    Source: vLLM 0.11.2 and 0.32, config/scheduler.py, `verify_max_model_len`.
+    """
+    stated, whole = options.max_num_batched_tokens, whole_prompts(arch)
+    tokens, seqs = options.step(max_model_len, whole_prompts=whole)
+    if tokens < seqs and (deployment.gpus or (stated and options.max_num_seqs)):
+        raise UsageError(
+            "vLLM needs --max-num-batched-tokens to be at least --max-num-seqs, and they are "
+            f"{tokens:,} and {seqs:,}",
+            hint="state both, or lower --max-num-seqs",
+            code="step",
+        )
+    if whole and tokens < max_model_len:
+        raise UsageError(
+            f"vLLM computes prompts of this model whole, and {counted(max_model_len, 'token')} "
+            f"are more than --max-num-batched-tokens {tokens:,}",
+            hint="raise --max-num-batched-tokens, or lower --context",
+            code="step",
+        )
 
 
 def _unserved(arch: Architecture, why: str) -> UnsupportedError:

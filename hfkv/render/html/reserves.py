@@ -14,11 +14,10 @@ from typing import Any
 from hfkv.core.engines.registry import engine_named
 from hfkv.core.engines.vllm_admission import admission, demands, null_block, pool_block
 from hfkv.core.engines.vllm_groups import Group
-from hfkv.core.engines.vllm_options import VllmOptions, options_for
+from hfkv.core.engines.vllm_options import VllmOptions, options_for, whole_prompts
 from hfkv.core.gpus import parse_gpu
 from hfkv.core.precision import Precision
 from hfkv.core.report import Report
-from hfkv.core.stores import Role
 from hfkv.core.workload import GpuChoice
 from hfkv.errors import HfkvError
 from hfkv.render.html.holdings import precision_of
@@ -58,11 +57,10 @@ def reserves(report: Report, formats: list[str], counts: list[int]) -> dict[str,
                 }
             )
         generation[majors[gpu.slug]] = known.index(signs)
-    layers = report.architecture.layers
     return {
         "tables": tables,
         "generation_of": {slug: n for slug, major in majors.items() if (n := generation[major])},
-        "whole_prompts": any(s.role is Role.CROSS for layer in layers for s in layer.stores),
+        "whole_prompts": whole_prompts(report.architecture),
     }
 
 

@@ -22,17 +22,20 @@ _ANONYMOUS = parse_gpu("80gb")[0]
 
 
 def spending(arch: Architecture, work: Workload) -> dict[str, Any]:
-    """Return the stated overhead, or the sizes and engine steps that it is estimated from.
+    """Return engine steps and the stated overhead, or the sizes that it is estimated from.
 
     `steps` are tokens and sequences (None: as asked) of one step, the first one that of
     every GPU that `step_of` does not name. `beside` are parts that are loaded with the
     weights, chosen in the same way.
     """
-    deployment = work.deployment
-    if deployment.overhead_bytes is not None:
-        return {"stated": deployment.overhead_bytes}
     found = {gpu.slug: _step(work, gpu) for gpu in _choices(work)}
     steps = list(dict.fromkeys(found.values()))
+    step = {
+        "steps": [list(step) for step in steps],
+        "step_of": {slug: n for slug, step in found.items() if (n := steps.index(step))},
+    }
+    if work.deployment.overhead_bytes is not None:
+        return {"stated": work.deployment.overhead_bytes, **step}
     parts = {gpu.slug: _beside(arch, work, gpu) for gpu in _choices(work)}
     beside = list(dict.fromkeys([_beside(arch, work, _ANONYMOUS), *parts.values()]))
     return {
@@ -41,8 +44,7 @@ def spending(arch: Architecture, work: Workload) -> dict[str, Any]:
         "active": (arch.experts.active or 0) if arch.experts else 0,
         "towers": arch.text_model_type != arch.model_type,
         "graphs": _captures_graphs(arch, work),
-        "steps": [list(step) for step in steps],
-        "step_of": {slug: n for slug, step in found.items() if (n := steps.index(step))},
+        **step,
         "beside": beside,
         "beside_of": {slug: n for slug, part in parts.items() if (n := beside.index(part))},
     }
@@ -90,7 +92,7 @@ def _step(work: Workload, gpu: GpuChoice) -> tuple[int, int | None]:
 def _captures_graphs(arch: Architecture, work: Workload) -> bool:
     parts = estimate_overhead(
         arch,
-        engine_step(work.deployment, work.engine, _ANONYMOUS, 1),
+        engine_step(work.deployment, work.engine, _ANONYMOUS, 1, tokens=_ANY),
         _ANONYMOUS,
         engine=work.engine,
         version=work.deployment.engine_version,

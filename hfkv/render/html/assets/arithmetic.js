@@ -164,7 +164,7 @@ function roomOf(model, memory, [top, bottom], spent) {
 
 // The account of one choice of GPU.
 function fitOf(model, asked, format, gpu) {
-  const pooled = model.reserves ? vllmPool(model, gpu, format) : null;
+  const pooled = model.reserves ? vllmPool(model, gpu, format, asked) : null;
   const split = splitOf(model, gpu);
   const kept = heldOf(model, split, format, reservedOf);
   const reserved = pooled && vllmReserved(model, gpu, pooled);

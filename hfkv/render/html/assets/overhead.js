@@ -10,6 +10,7 @@ const LLAMA_CPP = ["llama.cpp", "ollama"];
 function stepOf(model, gpu, asked) {
   const {steps, step_of: chosen} = model.overhead;
   const [batched, seqs] = steps[chosen[gpu.slug] ?? 0];
+  if (model.engine === "vllm") return {batched: vllmTokens(model, batched, seqs, asked.tokens), seqs};
   const own = model.engine === "ollama" && model.batch === null;
   return {batched: own ? ollamaBatch(asked.tokens) : batched, seqs: seqs ?? least(asked.sequences, 1024n)};
 }

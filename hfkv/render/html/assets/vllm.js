@@ -1,13 +1,30 @@
 // What vLLM reserves for one sequence: blocks of every group, drawn from one pool. The rules are
 // those of hfkv/core/engines/vllm_specs.py, `Spec.blocks`.
 
+// Tokens computed at once: stated, else a default and no more than all sequences have. `step` of
+// hfkv/core/engines/vllm_options.py; no default of sequences is above that of tokens.
+function vllmTokens(model, batched, seqs, tokens) {
+  if (model.batch !== null) return batched;
+  return least(model.reserves.whole_prompts ? most(batched, tokens) : batched, seqs * tokens);
+}
+
+// `refuse_step` of hfkv/core/engines/vllm_refusals.py.
+function startable(model, gpu, asked) {
+  const {batched, seqs} = stepOf(model, gpu, asked);
+  if (batched < seqs) {
+    throw new Refused("vLLM needs --max-num-batched-tokens to be at least --max-num-seqs, "
+      + `and they are ${grouped(batched)} and ${grouped(seqs)}`);
+  }
+  if (model.reserves.whole_prompts && batched < asked.tokens) {
+    throw new Refused(`vLLM computes prompts of this model whole, and ${plural(asked.tokens, "token")} `
+      + `are more than --max-num-batched-tokens ${grouped(batched)}`);
+  }
+}
+
 // Tokens computed but not yet settled.
 function inFlight(model, gpu, pool, tokens) {
-  const [batched, seqs] = model.overhead.steps[model.overhead.step_of[gpu.slug] ?? 0];
-  if (model.batch !== null) return {tokens: pool.batches * model.batch, batched: model.batch};
-  const step = model.reserves.whole_prompts ? most(batched, tokens) : batched;
-  const each = least(step, seqs * tokens);
-  return {tokens: pool.batches * each, batched: each};
+  const {batched} = stepOf(model, gpu, {tokens});
+  return {tokens: pool.batches * batched, batched};
 }
 
 function blocksOf([kind, size, window, states, everyBlock], tokens, pool, flight) {
@@ -19,10 +36,11 @@ function blocksOf([kind, size, window, states, everyBlock], tokens, pool, flight
   return blocks(least(window - 1n + pool.retained + flight.tokens, tokens)) + 1n;
 }
 
-function vllmPool(model, gpu, format) {
+function vllmPool(model, gpu, format, asked) {
   const {tables, generation_of: generations} = model.reserves;
   const pool = tables[generations[gpu.slug] ?? 0][format.name][gpu.count];
   if (pool.refused) throw new Refused(pool.refused);
+  startable(model, gpu, asked);
   return pool;
 }
 
