@@ -130,6 +130,26 @@ def test_every_help_is_a_manual(name: str, capsys: pytest.CaptureFixture[str]) -
             assert param.help, param.name
 
 
+VLLM_ONLY = [
+    param
+    for param in ALL["inspect"].params
+    if isinstance(param, click.Option) and (param.help or "").startswith("vLLM: ")
+]
+
+
+@pytest.mark.parametrize("param", VLLM_ONLY, ids=lambda param: param.name)
+def test_a_flag_of_vllm_is_refused_by_the_names_that_help_has(
+    param: click.Option, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All spellings of what was typed, and of a switch the side that was typed."""
+    for spellings in filter(None, (param.opts, param.secondary_opts)):
+        for typed in spellings:
+            words = [typed] if param.is_flag else [typed, "2"]
+            assert main(["inspect", "./none", *words]) == Exit.USAGE
+            said = capsys.readouterr().err.splitlines()[0]
+            assert said == f"hfkv: error: {' / '.join(spellings)} is a flag of vLLM"
+
+
 def test_every_command_has_a_manual() -> None:
     """No more and no fewer."""
     assert set(MANUALS) == set(ALL)

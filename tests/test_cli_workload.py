@@ -209,8 +209,12 @@ def test_a_long_command_can_still_be_pasted(capsys: pytest.CaptureFixture[str]) 
         ("--block-size 16", "hfkv: error: --block-size is a flag of vLLM\n"),
         (
             "--engine sglang --no-prefix-caching",
-            "hfkv: error: --enable-prefix-caching is a flag of vLLM\n",
+            "hfkv: error: --no-enable-prefix-caching / --no-prefix-caching is a flag of vLLM\n",
         ),
+        ("--async-scheduling", "hfkv: error: --async-scheduling is a flag of vLLM\n"),
+        ("--no-async-scheduling", "hfkv: error: --no-async-scheduling is a flag of vLLM\n"),
+        ("--no-enforce-eager", "hfkv: error: --no-enforce-eager is a flag of vLLM\n"),
+        ("--dcp 2", "hfkv: error: --dcp / --decode-context-parallel-size is a flag of vLLM\n"),
         (
             "--prompt 6k --output 1k --output 2k",
             "hfkv: error: --output names two lengths: 1024 and 2048\n",

@@ -291,11 +291,11 @@ def test_the_asked_work_in_the_engines_own_flags(
     [
         (
             {"host_kv_bytes": GIB, "engine_version": "0.10.0"},
-            "vLLM 0.10 has no --kv-offloading-size",
+            "vLLM 0.10 has no --cpu-kv / --kv-offloading-size",
         ),
         (
             {"decode_context_parallel_size": 2, "engine_version": "0.10.0"},
-            "vLLM 0.10 has no --decode-context-parallel-size",
+            "vLLM 0.10 has no --dcp / --decode-context-parallel-size",
         ),
         (
             {"async_scheduling": True, "engine_version": "0.9.2"},
@@ -307,17 +307,20 @@ def test_the_asked_work_in_the_engines_own_flags(
                 "num_speculative_tokens": 1,
                 "engine_version": "0.10.0",
             },
-            "vLLM 0.10 has no --async-scheduling with --speculative-config",
+            (
+                "vLLM 0.10 has no --async-scheduling with --num-speculative-tokens / "
+                "--speculative-config"
+            ),
         ),
         (
             {"async_scheduling": True, "pipeline_parallel_size": 2, "engine_version": "0.14.0"},
-            "vLLM 0.14 has no --async-scheduling with --pipeline-parallel-size",
+            "vLLM 0.14 has no --async-scheduling with --pp / --pipeline-parallel-size",
         ),
         ({"block_size": 48, "engine_version": "0.16.0"}, "vLLM 0.16 has no blocks of 48 tokens"),
         ({"block_size": 256, "engine_version": "0.10.0"}, "vLLM 0.10 has no blocks of 256 tokens"),
         (
             {"kv_dtype": "int8_per_token_head", "engine_version": "0.19.0"},
-            "vLLM 0.19 has no --kv-cache-dtype int8_per_token_head",
+            "vLLM 0.19 has no --kv-dtype / --kv-cache-dtype int8_per_token_head",
         ),
     ],
 )

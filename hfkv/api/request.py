@@ -83,15 +83,15 @@ _PLAIN: dict[str, tuple[type, str]] = {
     ),
 }
 
-# What only vLLM has a flag for, by the flag's name.
+# What only vLLM has a flag for, and all spellings of the flag.
 _VLLM = {
-    "--block-size": "block_size",
-    "--enable-prefix-caching": "enable_prefix_caching",
-    "--num-speculative-tokens": "num_speculative_tokens",
-    "--decode-context-parallel-size": "dcp",
-    "--disable-hybrid-kv-cache-manager": "disable_hybrid_kv_cache_manager",
-    "--async-scheduling": "async_scheduling",
-    "--enforce-eager": "enforce_eager",
+    "block_size": "--block-size",
+    "enable_prefix_caching": "--enable-prefix-caching / --prefix-caching",
+    "num_speculative_tokens": "--num-speculative-tokens",
+    "dcp": "--dcp / --decode-context-parallel-size",
+    "disable_hybrid_kv_cache_manager": "--disable-hybrid-kv-cache-manager",
+    "async_scheduling": "--async-scheduling",
+    "enforce_eager": "--enforce-eager",
 }
 
 
@@ -195,9 +195,11 @@ def hardware_of(given: Mapping[str, Any]) -> Deployment:
 def _deployment(given: Mapping[str, Any]) -> Deployment:
     from hfkv.core.engines.registry import engine_named  # noqa: PLC0415  --help does without
 
-    foreign = next((flag for flag, name in _VLLM.items() if given[name] is not None), None)
+    foreign = next((name for name in _VLLM if given[name] is not None), None)
     if foreign is not None and engine_named(given["engine"]).name != "vllm":
-        raise UsageError(f"{foreign} is a flag of vLLM", hint="add --engine vllm")
+        flag = _VLLM[foreign]
+        said = flag.replace("--", "--no-") if given[foreign] is False else flag
+        raise UsageError(f"{said} is a flag of vLLM", hint="add --engine vllm")
     return replace(
         hardware_of(given),
         engine_version=given["engine_version"],

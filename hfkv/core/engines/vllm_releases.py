@@ -8,6 +8,8 @@ decoding").
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from hfkv.core.workload import Deployment
 from hfkv.errors import UsageError
 
@@ -22,10 +24,9 @@ FLAG_SINCE: dict[str, Version] = {
     "--decode-context-parallel-size": (0, 11),
     "--kv-offloading-size": (0, 11),
     "--async-scheduling": (0, 10),
-    "--async-scheduling with --speculative-config": (0, 11),
-    "--async-scheduling with --pipeline-parallel-size": (0, 16),
     "--no-async-scheduling": (0, 14),  # until then it is off
 }
+_PLANNED_DRAFTS, _PLANNED_STAGES = (0, 11), (0, 16)  # with --async-scheduling
 # Formats that --kv-cache-dtype did not always take; 16 bit could be had by --dtype.
 FORMAT_SINCE: dict[str, Version] = {
     "bfloat16": (0, 11),
@@ -41,22 +42,13 @@ _BLOCKS, _LARGER_BLOCK = (16, 32, 64, 128), (0, 11)  # and 256
 
 
 def refuse_unknown(deployment: Deployment, version: Version) -> None:
-    """Raise UsageError for what a release has no flag for, with the one that has."""
-    planned = deployment.async_scheduling is True
-    wanted = {
-        "--decode-context-parallel-size": deployment.decode_context_parallel_size > 1,
-        "--kv-offloading-size": deployment.host_kv_bytes > 0,
-        "--async-scheduling": planned,
-        "--async-scheduling with --speculative-config": (
-            planned and deployment.num_speculative_tokens > 0
-        ),
-        "--async-scheduling with --pipeline-parallel-size": (
-            planned and deployment.pipeline_parallel_size > 1
-        ),
-    }
-    for flag, asked in wanted.items():
-        if asked and version < FLAG_SINCE[flag]:
-            raise _unknown(version, flag, FLAG_SINCE[flag])
+    """Raise UsageError for what a release has no flag for, with the one that has.
+
+    A flag is named as hfkv spells it and as vLLM does.
+    """
+    for said, since in _wanted(deployment):
+        if version < since:
+            raise _unknown(version, said, since)
     size = deployment.block_size
     sizes = _BLOCKS if version < _LARGER_BLOCK else (*_BLOCKS, 256)
     if size is not None and version < _ANY_BLOCK and size not in sizes:
@@ -67,11 +59,28 @@ def refuse_unknown(deployment: Deployment, version: Version) -> None:
         )
 
 
+def _wanted(deployment: Deployment) -> Iterator[tuple[str, Version]]:
+    """Yield what is asked for that not every release has, and the first one that has it."""
+    if deployment.decode_context_parallel_size > 1:
+        flag = "--decode-context-parallel-size"
+        yield f"--dcp / {flag}", FLAG_SINCE[flag]
+    if deployment.host_kv_bytes > 0:
+        yield "--cpu-kv / --kv-offloading-size", FLAG_SINCE["--kv-offloading-size"]
+    planned = "--async-scheduling"
+    if not deployment.async_scheduling:
+        return
+    yield planned, FLAG_SINCE[planned]
+    if deployment.num_speculative_tokens > 0:
+        yield f"{planned} with --num-speculative-tokens / --speculative-config", _PLANNED_DRAFTS
+    if deployment.pipeline_parallel_size > 1:
+        yield f"{planned} with --pp / --pipeline-parallel-size", _PLANNED_STAGES
+
+
 def refuse_format(name: str, version: Version) -> None:
     """Raise UsageError for a cache format that a release does not have; 16 bit always is."""
     since = FORMAT_SINCE.get(name)
     if since and version < since and name not in ("bfloat16", "float16"):
-        raise _unknown(version, f"--kv-cache-dtype {name}", since)
+        raise _unknown(version, f"--kv-dtype / --kv-cache-dtype {name}", since)
 
 
 def _unknown(version: Version, flag: str, since: Version) -> UsageError:
