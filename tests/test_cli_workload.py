@@ -221,6 +221,10 @@ def test_a_long_command_can_still_be_pasted(capsys: pytest.CaptureFixture[str]) 
         ),
         ("--beams 2k", "hfkv: error: Invalid value for '--beams': '2k' is not a whole number from"),
         ("--beams 2000", "hfkv: error: --beams is from 1 to 1,024\n"),
+        (
+            "--engine vllm --num-speculative-tokens 10000000",
+            "hfkv: error: --num-speculative-tokens is from 1 to 1,024\n",
+        ),
         ("-o a.json -o b.json", "hfkv: error: --output names two files: a.json and b.json\n"),
         (
             "--prompt 6k -c 8k",

@@ -12,6 +12,7 @@ __all__ = ["Deployment", "GpuChoice", "Workload", "resolved"]
 
 _LONGEST = 2**40  # tokens or sequences
 _MOST_BEAMS = 1024
+_MOST_DRAFTED = 1024  # vLLM states no limit; drafters are made for a few
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +130,10 @@ def _check(work: Workload) -> None:
     if work.shared_prefix < 0:
         raise UsageError("--shared-prefix must not be negative")
     deployment = work.deployment
+    if deployment.num_speculative_tokens > _MOST_DRAFTED:
+        raise UsageError(
+            f"--num-speculative-tokens is from 1 to {_MOST_DRAFTED:,}", code="speculative"
+        )
     if not 0 <= deployment.offloaded_weights <= 1:
         raise UsageError(
             f"--offload weights={float(deployment.offloaded_weights):.0%} is not a share of the "
