@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 from asked import DEEPSEEK_V3, LLAMA_8B, LLAMA_70B, fitted, stored
 
+from hfkv.core.engines.registry import engine_named
 from hfkv.core.files import Target
 from hfkv.core.gpus import parse_gpu
 from hfkv.core.report import analyze
@@ -284,6 +286,24 @@ def test_the_asked_work_in_the_engines_own_flags(
 ) -> None:
     """Length, concurrency, formats and sizes are the report's; defaults are left out."""
     assert fitted(model, gpu, engine, **given).commands == lines
+
+
+@pytest.mark.parametrize(
+    ("engine", "kind"),
+    [
+        (name, kind)
+        for name in ("vllm", "sglang", "trtllm", "llama.cpp", "ollama")
+        for kind in engine_named(name).cache_dtypes
+        if kind != "fp8_ds_mla"  # not of this model
+    ],
+)
+def test_a_format_in_a_command_is_understood_where_it_is_pasted(engine: str, kind: str) -> None:
+    """What follows an engine's flag is a spelling that --kv-dtype takes, of the same format."""
+    lines = fitted(LLAMA_8B, "b200", engine, context=8192, kv_dtype=kind).commands
+    flags = r"(?:--kv-cache-dtype |--dtype |-ctk |OLLAMA_KV_CACHE_TYPE=|  dtype: )(\w+)"
+    for written in re.findall(flags, " ".join(lines)):
+        again = fitted(LLAMA_8B, "b200", engine, context=8192, kv_dtype=written)
+        assert again.commands == lines
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,7 @@ def test_elements_count_heads_keys_and_values() -> None:
         ("q8_0", 64, 68),  # 2 blocks of 32 values and an fp16 scale
         ("q4_0", 64, 36),
         ("nvfp4", 32, 18),  # 2 blocks of 16 e2m1 values and an e4m3 scale
+        ("fp4_e2m1", 32, 18),  # the same, as SGLang spells it
         ("FP32", 3, 12),
     ],
 )

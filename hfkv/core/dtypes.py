@@ -132,6 +132,7 @@ _SPELLINGS: dict[str, str] = {
     "i4": "int4",
     "q8": "q8_0",
     "q4": "q4_0",
+    "fp4_e2m1": "nvfp4",  # SGLang
 }
 
 # Formats a model can compute in: the only ones a config's dtype key may name.
