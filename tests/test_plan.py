@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from fractions import Fraction
+from itertools import product
 
 import pytest
 from asked import LLAMA_8B, asked
@@ -307,7 +309,21 @@ def test_a_model_without_heads_takes_any_size() -> None:
             None,
             2,
             "--pp 2 needs 2 GPUs, and there is 1 x h100-80",
-            "--gpu h100-80:2",
+            "--tp times --pp is the number of GPUs, for example --gpu h100-80:2",
+        ),
+        (
+            "h100",
+            2,
+            3,
+            "--pp 3 needs 3 GPUs, and there is 1 x h100-80",
+            "--tp times --pp is the number of GPUs, for example --gpu h100-80:6",
+        ),
+        (
+            "h100",
+            3,
+            2,  # two GPUs would not help three ranks either
+            "tensor parallel size 3 does not split the model's attention heads evenly",
+            "sizes that do: 1, 2, 4, 8, 16, 32",
         ),
         (
             "h100",
@@ -363,6 +379,27 @@ def test_sizes_are_refused_without_a_gpu_too(
     with pytest.raises(UsageError) as error:
         asked(LLAMA_8B, "", engine, **sizes)
     assert str(error.value).startswith(message)
+
+
+def test_gpus_that_are_suggested_can_share_the_model() -> None:
+    """The `--gpu` of a hint is taken with the same --tp and --pp."""
+    suggested = 0
+    for count, tp, pp in product(range(1, 9), (None, 1, 2, 3, 5, 8, 32), range(1, 33)):
+        deployment = Deployment(tensor_parallel_size=tp, pipeline_parallel_size=pp)
+        llama = model(heads=32, kv=8)
+        try:
+            parallel_sizes(llama, deployment, parse_gpu(f"h100:{count}")[0])
+        except UsageError as error:
+            found = re.search(r"--gpu (\S+)", error.hint or "")
+            if found is not None:
+                parallel_sizes(llama, deployment, parse_gpu(found[1])[0])
+                suggested += 1
+    assert suggested > 500
+    wide = replace(model(heads=64, kv=8), num_hidden_layers=64)
+    deployment = Deployment(tensor_parallel_size=64, pipeline_parallel_size=32)
+    with pytest.raises(UsageError) as caught:
+        parallel_sizes(wide, deployment, parse_gpu("h100:64")[0])
+    assert caught.value.hint == "--tp times --pp is the number of GPUs, at most 1,024"
 
 
 def test_a_size_that_cannot_be_is_named_before_the_number_of_gpus() -> None:

@@ -45,24 +45,23 @@ def parallel_sizes(
     """
     pp = deployment.pipeline_parallel_size
     _check_stages(architecture, pp)
-    if pp > choice.count:
-        raise UsageError(
-            f"--pp {pp} needs {pp} GPUs, and there is {choice.count} x {choice.slug}",
-            hint=f"--gpu {choice.slug}:{pp}",
-            code="pp",
-        )
     tp = deployment.tensor_parallel_size
     if tp is None:
-        tp = choice.count // pp
+        tp = max(1, choice.count // pp)
     valid = _refused(architecture, tp)
     if valid:
         raise _uneven(tp, valid, _stages(valid, layers_of(architecture), choice))
+    if pp > choice.count:
+        raise UsageError(
+            f"--pp {pp} needs {pp} GPUs, and there is {choice.count} x {choice.slug}",
+            hint=_as_many(choice, max(1, tp) * pp),
+            code="pp",
+        )
     if tp < 1 or tp * pp != choice.count:
         raise UsageError(
             f"tensor parallel size {tp} x pipeline parallel size {pp} does not use "
             f"{choice.count} x {choice.slug}",
-            hint=f"--tp times --pp is the number of GPUs, for example --gpu "
-            f"{choice.slug}:{max(1, tp) * pp}",
+            hint=_as_many(choice, max(1, tp) * pp),
             code="tp",
         )
     return tp, pp
@@ -100,6 +99,13 @@ def _uneven(tp: int, valid: tuple[int, ...], stages: str = "") -> UsageError:
         hint="sizes that do: " + ", ".join(map(str, valid)) + stages,
         code="tp",
     )
+
+
+def _as_many(choice: GpuChoice, ranks: int) -> str:
+    """Return what so many ranks need; `--gpu` takes no more than the most."""
+    most = f"at most {_MAX_RANKS:,}"
+    example = f"for example --gpu {choice.slug}:{ranks}" if ranks <= _MAX_RANKS else most
+    return f"--tp times --pp is the number of GPUs, {example}"
 
 
 def _stages(valid: tuple[int, ...], layers: int, choice: GpuChoice) -> str:
