@@ -12,7 +12,7 @@ from hfkv.core.budget import (
     EngineStep,
     OverheadPart,
     default_share,
-    engine_step,
+    engine_steps,
     estimate_overhead,
     loaded_beside_weights,
     room,
@@ -305,13 +305,11 @@ def _overhead(
         )
 
     whole = whole_prompts(case.architecture)
+    step = engine_steps(deployment, engine, case.choice, whole_prompts=whole)
     masked = engine_named(engine).splits_layers  # llama.cpp's mask grows with the context
 
     def spent(tokens: int, sequences: int) -> tuple[OverheadPart, ...]:
-        step = engine_step(
-            deployment, engine, case.choice, sequences, tokens=tokens, whole_prompts=whole
-        )
-        return estimated(step, tokens if masked else 0)
+        return estimated(step(tokens, sequences), tokens if masked else 0)
 
     if stated is None:
         return spent

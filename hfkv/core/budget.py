@@ -9,6 +9,7 @@ weights nor cache is estimated in `core/overhead.py`.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 
 from hfkv.core.architecture import Architecture
@@ -33,6 +34,7 @@ __all__ = [
     "OverheadPart",
     "default_share",
     "engine_step",
+    "engine_steps",
     "estimate_overhead",
     "loaded_beside_weights",
     "room",
@@ -130,27 +132,41 @@ def engine_step(
     tokens: int,
     whole_prompts: bool = False,
 ) -> EngineStep:
-    """Return the step an engine is started for: stated, else its default.
+    """Return the step an engine is started for: `tokens` of context, and so many sequences."""
+    return engine_steps(deployment, engine, gpu, whole_prompts=whole_prompts)(tokens, sequences)
+
+
+def engine_steps(
+    deployment: Deployment, engine: str, gpu: GpuChoice, *, whole_prompts: bool = False
+) -> Callable[[int, int], EngineStep]:
+    """Return the steps an engine is started for, by context and sequences: stated, else default.
 
     vLLM's server defaults depend on the device's memory and name, and on each other; other
-    engines are taken to be started for the sequences that were asked for. `tokens` is the
-    context, which vLLM computes at once where it takes `whole_prompts`.
+    engines are taken to be started for the sequences that were asked for. vLLM computes all
+    of a context at once where it takes `whole_prompts`.
     """
     if engine == "vllm":
         options = options_for(replace(deployment, gpus=(gpu,)))
-        batched, seqs = options.step(tokens, whole_prompts=whole_prompts)
-        return EngineStep(batched_tokens=batched, max_num_seqs=seqs)
-    seqs = min(sequences, _MAX_NUM_SEQS)
-    if engine == "sglang":
-        batched = prefill_size(_listed(gpu))
-    elif engine == "ollama":
-        batched = batch_for(tokens)
-    else:
-        batched = _BATCHED_TOKENS.get(engine, _USUAL_BATCHED_TOKENS)
-    return EngineStep(
-        batched_tokens=deployment.max_num_batched_tokens or batched,
-        max_num_seqs=deployment.max_num_seqs or seqs,
-    )
+
+        def derived(tokens: int, _sequences: int) -> EngineStep:
+            batched, seqs = options.step(tokens, whole_prompts=whole_prompts)
+            return EngineStep(batched_tokens=batched, max_num_seqs=seqs)
+
+        return derived
+
+    def asked(tokens: int, sequences: int) -> EngineStep:
+        if engine == "sglang":
+            batched = prefill_size(_listed(gpu))
+        elif engine == "ollama":
+            batched = batch_for(tokens)
+        else:
+            batched = _BATCHED_TOKENS.get(engine, _USUAL_BATCHED_TOKENS)
+        return EngineStep(
+            batched_tokens=deployment.max_num_batched_tokens or batched,
+            max_num_seqs=deployment.max_num_seqs or min(sequences, _MAX_NUM_SEQS),
+        )
+
+    return asked
 
 
 def room(engine: str, *, memory: int, share: Fraction, overhead: int, weights: int) -> int:

@@ -111,7 +111,9 @@ def whole_prompts(arch: Architecture) -> bool:
 
     Source: vLLM 0.11.2 and 0.32, config/scheduler.py, `__post_init__`.
     """
-    return any(store.role is Role.CROSS for layer in arch.layers for store in layer.stores)
+    return arch.source_tokens != 0 and any(
+        store.role is Role.CROSS for layer in arch.layers for store in layer.stores
+    )
 
 
 def options_for(deployment: Deployment) -> VllmOptions:
