@@ -33,18 +33,41 @@ ROLES = (
 )
 
 
-def _any(words: str) -> re.Pattern[str]:
-    """Match a module with one of these words (small patterns) as a path component."""
-    return re.compile(rf"(?:^|\.)(?:{'|'.join(words.split())})(?:\.|$)")
+class _Words:
+    """Words (small patterns) that a component of a module's path is, the last or any of them.
+
+    Plain ones are looked up: a pattern of all of them takes long to compile at each start.
+    """
+
+    def __init__(self, words: str, *, last: bool = False) -> None:
+        every = words.split()
+        self._plain = frozenset(word for word in every if word.isidentifier())
+        others = "|".join(word for word in every if word not in self._plain)
+        end = "$" if last else r"(?:\.|$)"
+        self._others = re.compile(rf"(?:^|\.)(?:{others}){end}") if others else None
+        self._last = last
+
+    def search(self, module: str) -> bool:
+        """Return whether a module has one of the words."""
+        if self._last:
+            found = module.rpartition(".")[2] in self._plain
+        else:
+            found = not self._plain.isdisjoint(module.split("."))
+        return found or (self._others is not None and bool(self._others.search(module)))
 
 
-def _last(words: str) -> re.Pattern[str]:
+def _any(words: str) -> _Words:
+    """Match a module with one of these words as a path component."""
+    return _Words(words)
+
+
+def _last(words: str) -> _Words:
     """Match a module whose own name, the last component, is one of these."""
-    return re.compile(rf"(?:^|\.)(?:{'|'.join(words.split())})$")
+    return _Words(words, last=True)
 
 
 # Towers, and what joins them to the text model.
-_TOWERS: tuple[tuple[str, re.Pattern[str]], ...] = (
+_TOWERS: tuple[tuple[str, _Words | re.Pattern[str]], ...] = (
     (
         "audio",
         _any(
@@ -65,7 +88,7 @@ _TOWERS: tuple[tuple[str, re.Pattern[str]], ...] = (
 )
 
 # First match wins. Names are lowered; the suffix (weight, bias, qweight …) is already cut.
-_RULES: tuple[tuple[str, re.Pattern[str]], ...] = (
+_RULES: tuple[tuple[str, _Words | re.Pattern[str]], ...] = (
     ("norm", _last(r"norm\w* ln_\w+ ln\d? \w*layer_?norm\w* \w+_norm(?:_?\w)? [eh]norm rms_?norm")),
     (
         "lm_head",
