@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import median
 
 from log_cases import GIB, MIB, Compared, LogCase, bytes_per_token, concurrency, load, pool
-from log_weights import heading, unexplained_weights, weight_lines
+from log_weights import Served, heading, served, unexplained_weights, weight_lines
 
 from hfkv.core.budget import engine_step, estimate_overhead
 
@@ -174,7 +174,8 @@ def report(cases: list[LogCase]) -> tuple[str, list[str]]:
     share = sum(abs(x.error) <= WITHIN for x in tokens) / len(tokens)
     if share < SHARE_WITHIN:
         missed.append(f"KV bytes per token within 0.5 %: {share:.1%}")
-    missed += unexplained_weights(cases)
+    known = served(cases)
+    missed += unexplained_weights(known)
     for title, group in (
         ("vLLM 0.19.0 on H100 (one sweep)", [x for x in pools if x.case.swept]),
         ("Everything else", [x for x in pools if not x.case.swept]),
@@ -185,7 +186,7 @@ def report(cases: list[LogCase]) -> tuple[str, list[str]]:
         lines += _pool_lines(title, group, *figures)
         if figures[0] > MEDIAN or figures[1] > P90 or covered < COVERED:
             missed.append(f"pool, {title}: {figures[0]:.1%}, {figures[1]:.1%}, {covered:.0%}")
-    lines += _model_lines(cases)
+    lines += _model_lines(cases, known)
     return "\n".join(lines) + "\n", missed
 
 
@@ -266,7 +267,7 @@ is met as well, and servers that sample few sequences (T4, RTX 4090) better. A l
 """
 
 
-def _model_lines(cases: list[LogCase]) -> Iterator[str]:
+def _model_lines(cases: list[LogCase], known: list[Served]) -> Iterator[str]:
     yield "## The overhead model\n"
     yield heading("constant", "in the logs", "taken")
     for row in constants(cases):
@@ -277,7 +278,7 @@ def _model_lines(cases: list[LogCase]) -> Iterator[str]:
     for title, off in parts_off(cases):
         marks = [min(off), percentile(off, 0.1), median(off), percentile(off, 0.9), max(off)]
         yield f"| {title} | {len(off)} | " + " | ".join(f"{m:+.2f}" for m in marks) + " |"
-    yield from weight_lines(cases)
+    yield from weight_lines(known)
     yield "## Compute buffers of llama.cpp, MiB\n"
     yield heading("log", "model", "printed", "low", "likely", "high")
     for c, printed, low, likely, high in compute_buffers(cases):

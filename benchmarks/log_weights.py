@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -82,20 +82,55 @@ def heading(*names: str) -> str:
     return f"| {' | '.join(names)} |\n|{'---|' * len(names)}"
 
 
-def weights_off(cases: list[LogCase]) -> Iterator[tuple[LogCase, str, float, float]]:
-    """Yield what vLLM printed as loaded and what hfkv says it will print, GiB a rank."""
-    for c in cases:
-        printed = c.row.get("weights_gib")
-        if not printed or c.engine != "vllm" or c.options.keys() & {"dtype", "pooling"}:
-            continue
-        if c.model in INDEXED:
-            size = weights_per_rank(c.arch, INDEXED[c.model], tp=c.ranks[0], pp=c.ranks[1])
-            yield c, f"{c.model} (index)", printed, (size + 2 * c.positions) / GIB
-            continue
-        found = _checkpoint(c)
-        if found is not None:
-            name, files = found
-            yield c, name, printed, _loaded(c, files) / GIB
+@dataclass(frozen=True)
+class Served:
+    """What a log's vLLM printed as loaded and what hfkv says it will, GiB a rank.
+
+    `room` is what hfkv leaves for the cache by these weights, `printed_room` what the log did;
+    None where the log has none, or only the total of an index is known.
+    """
+
+    case: LogCase
+    name: str
+    printed: float
+    predicted: float
+    room: float | None = None
+    printed_room: float | None = None
+
+    @property
+    def error(self) -> float:
+        """Return how far the prediction is off, as a share of what was printed."""
+        return self.predicted / self.printed - 1
+
+
+def served(cases: list[LogCase]) -> list[Served]:
+    """Return the logs of vLLM whose checkpoints are known, in the order of the cases."""
+    return [found for case in cases if (found := _served(case))]
+
+
+def _served(c: LogCase) -> Served | None:
+    printed = c.row.get("weights_gib")
+    if not printed or c.engine != "vllm" or c.options.keys() & {"dtype", "pooling"}:
+        return None
+    if c.model in INDEXED:
+        size = weights_per_rank(c.arch, INDEXED[c.model], tp=c.ranks[0], pp=c.ranks[1])
+        return Served(c, f"{c.model} (index)", printed, (size + 2 * c.positions) / GIB)
+    checkpoint, memory = _checkpoint(c), pool(c)
+    if checkpoint is None:
+        return None
+    name, files = checkpoint
+    answer = _fit(c, files)
+    assert answer.answers is not None
+    assert answer.answers.start_up is not None
+    assert answer.answers.start_up.loaded_bytes is not None
+    return Served(
+        case=c,
+        name=name,
+        printed=printed,
+        predicted=answer.answers.start_up.loaded_bytes / GIB,
+        room=answer.kv_pool_bytes_per_gpu / GIB,
+        printed_room=memory.printed if memory else None,
+    )
 
 
 def _checkpoint(case: LogCase) -> tuple[str, ModelFiles] | None:
@@ -121,52 +156,30 @@ def _fit(case: LogCase, files: ModelFiles) -> FitReport:
     return analyze(files, work).fit[0]
 
 
-def _loaded(case: LogCase, files: ModelFiles) -> int:
-    """Return what hfkv says that vLLM will say it loaded."""
-    answers = _fit(case, files).answers
-    assert answers is not None
-    assert answers.start_up is not None
-    assert answers.start_up.loaded_bytes is not None
-    return answers.start_up.loaded_bytes
-
-
-def pools_off(cases: list[LogCase]) -> list[float]:
-    """Return how far the memory for the cache is off by hfkv's weights, not the printed ones."""
-    off = []
-    for c in cases:
-        plain = c.engine == "vllm" and "dtype" not in c.options
-        found, served = (pool(c), _checkpoint(c)) if plain else (None, None)
-        if found and served:
-            room = _fit(c, served[1]).kv_pool_bytes_per_gpu / GIB
-            off.append(abs(room / found.printed - 1))
-    return sorted(off)
-
-
-def unexplained_weights(cases: list[LogCase]) -> Iterator[str]:
+def unexplained_weights(found: list[Served]) -> Iterator[str]:
     """Yield what is further off than it may be."""
-    for c, name, printed, predicted in weights_off(cases):
-        if abs(predicted / printed - 1) > WEIGHTS:
-            yield f"weights, {c.id} ({name}): {predicted / printed - 1:+.1%}"
+    for x in found:
+        if abs(x.error) > WEIGHTS:
+            yield f"weights, {x.case.id} ({x.name}): {x.error:+.1%}"
 
 
-def weight_lines(cases: list[LogCase]) -> Iterator[str]:
+def weight_lines(found: list[Served]) -> Iterator[str]:
     """Yield the report on weights, one by one."""
     yield "\n## Weights against header sets\n"
-    found = list(weights_off(cases))
-    off = [abs(predicted / printed - 1) for _, _, printed, predicted in found]
+    off = [abs(x.error) for x in found]
     close = sum(error <= WEIGHTS for error in off)
     yield (
         f"What vLLM printed as `Model loading took` and what hfkv says it will print: {close} of "
         f"{len(off)}\nare within 1 %, the median is {median(off):.2%} off. {_COUNTED}"
     )
     yield heading("log", "header set", "TP x PP", "printed", "predicted", "error")
-    for c, name, printed, predicted in found:
-        tp, pp = c.ranks
+    for x in found:
+        tp, pp = x.case.ranks
         yield (
-            f"| {c.id} | {name} | {tp} x {pp} | {printed:.2f} "
-            f"| {predicted:.2f} | {predicted / printed - 1:+.2%} |"
+            f"| {x.case.id} | {x.name} | {tp} x {pp} | {x.printed:.2f} "
+            f"| {x.predicted:.2f} | {x.error:+.2%} |"
         )
-    pools = pools_off(cases)
+    pools = sorted(abs(x.room / x.printed_room - 1) for x in found if x.room and x.printed_room)
     yield (
         "\nBy these weights, not the printed ones, the memory for the cache is "
         f"{median(pools):.2%} off in the\nmedian of {len(pools)} logs and "
