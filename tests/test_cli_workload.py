@@ -311,6 +311,9 @@ def test_choices_that_hardly_hold_it_are_told_from_those_that_do_not(
         ("24gib", "", 2048, 256),
         ("h100", "--max-num-batched-tokens 4096 --max-num-seqs 64", 4096, 64),
         ("h100", "--max-num-batched-tokens 512", 512, 512),
+        ("b200", "", 16_384, 1024),
+        ("b200", "--engine-version 0.28", 16_384, 1024),
+        ("b200", "--engine-version 0.27", 8192, 1024),  # no class for such cards yet
         ("b200", "--max-num-seqs 3", 12_288, 3),  # three contexts, not 16,384
     ],
 )

@@ -25,12 +25,7 @@ LINES: list[tuple[str, str, str, dict[str, Any], tuple[str, ...]]] = [
         "rtx4090",
         "vllm",
         {"context": 16_384, "kv_dtype": "fp8"},
-        (
-            (
-                "vllm serve meta-llama/Llama-3.1-8B --max-model-len 16384 --kv-cache-dtype fp8 "
-                "--max-num-seqs 6"
-            ),
-        ),
+        ("vllm serve meta-llama/Llama-3.1-8B --max-model-len 16384 --kv-cache-dtype fp8",),
     ),
     (
         LLAMA_8B,

@@ -402,6 +402,14 @@ def test_gpus_that_are_suggested_can_share_the_model() -> None:
     assert caught.value.hint == "--tp times --pp is the number of GPUs, at most 1,024"
 
 
+@pytest.mark.parametrize("engine", ["none", "trtllm", "llama.cpp"])
+def test_a_million_stages_are_refused_at_once(engine: str) -> None:
+    """Before anything is laid out in them."""
+    with pytest.raises(UsageError) as error:
+        asked(LLAMA_8B, "h100:4", engine, pipeline_parallel_size=10**6)
+    assert str(error.value) == "--pp 1000000 is not a number of stages for 32 layers"
+
+
 def test_a_size_that_cannot_be_is_named_before_the_number_of_gpus() -> None:
     """More GPUs would not help three ranks of 32 heads."""
     with pytest.raises(UsageError) as error:

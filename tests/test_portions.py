@@ -7,12 +7,13 @@ from fractions import Fraction
 from math import prod
 
 import pytest
-from asked import GEMMA_27B, GIB, LLAMA_8B, QWEN3_30B, fitted, gpt_oss_experts, stored
+from asked import GEMMA_27B, GIB, LLAMA_8B, QWEN3_30B, QWEN3_NEXT, fitted, gpt_oss_experts, stored
 from fit_cases import LLAMA, cache_of, llama_cache
 
 from hfkv.core.architecture import read_architecture
 from hfkv.core.engines.torch_blocks import torch_waste
 from hfkv.core.engines.vllm_mxfp4 import mxfp4_kernel
+from hfkv.core.engines.vllm_tables import on_every_stage
 from hfkv.core.files import ModelFiles, Target, TensorGroup
 from hfkv.core.fit import fit
 from hfkv.core.gpus import parse_gpu
@@ -124,6 +125,36 @@ def test_stages() -> None:
     assert Shares((layers, tied, tower), LLAMA).on_fullest_rank(tp=1, pp=3) == 167
     late = Portion(role="mlp", bytes=40, layers=(31, 32))  # a config that states a layer too few
     assert Shares((late,), LLAMA).on_fullest_rank(tp=1, pp=2) == 40
+
+
+@pytest.mark.parametrize(
+    ("model", "version", "tables"),
+    [
+        (QWEN3_30B, None, 2),  # qwen3_moe.py has no guard for its two tables
+        (QWEN3_30B, "0.19", 2),
+        (LLAMA_8B, None, 1),  # the first stage has one, the last the other
+        ("bigcode--starcoder2-7b", "0.24", 2),
+        ("bigcode--starcoder2-7b", "0.26", 1),  # transformers took it over
+        (QWEN3_NEXT, None, 2),
+        ("Qwen--Qwen3.5-27B", None, 2),  # the embeddings everywhere, the head on the last stage
+    ],
+)
+def test_tables_on_every_stage(model: str, version: str | None, tables: int) -> None:
+    """A stage in the middle has them too, where the class of vLLM builds them unasked."""
+    files = stored(model)
+    arch = read_architecture(files)
+    everywhere = on_every_stage(arch, version)
+    portions = [p for p in stored_portions(files) if p.role in ("embedding", "lm_head")]
+    sizes = {p.role: p.bytes for p in portions}
+    shares = Shares(portions, arch, everywhere=everywhere)
+    assert shares.on_fullest_rank(tp=1, pp=4) == max(
+        sum(sizes.values()) if tables == 2 else 0, *sizes.values()
+    )
+    plain = Shares(portions, arch)
+    assert plain.on_fullest_rank(tp=1, pp=4) == max(sizes.values())
+    work = {"context": 1024, "pipeline_parallel_size": 2, "engine_version": version}
+    both, one = (fitted(model, "h200:2", engine, **work) for engine in ("vllm", "none"))
+    assert (both.weights_bytes_per_gpu or 0) >= (one.weights_bytes_per_gpu or 0)
 
 
 def test_the_vocabulary_is_padded() -> None:

@@ -115,8 +115,6 @@ def _beyond(start: _Start, allowance: str) -> tuple[str, ...]:
 def _vllm(start: _Start) -> Iterator[str]:
     workload, kv, found = start.workload, start.kv, start.found
     deployment = workload.deployment
-    most = found.answers.max_num_seqs if found.answers else None
-    fewer = most if most and found.step and most < found.step.max_num_seqs else None
     host, kind = deployment.host_kv_bytes, _format(workload, kv)
     named = parse_version(deployment.engine_version) >= FORMAT_SINCE.get(kind or "", (0, 0))
     yield _joined(
@@ -127,7 +125,7 @@ def _vllm(start: _Start) -> Iterator[str]:
         *_flag("--tensor-parallel-size", found.tensor_parallel_size, unless=1),
         *_flag("--pipeline-parallel-size", found.pipeline_parallel_size, unless=1),
         *_flag("--gpu-memory-utilization", _share(deployment)),
-        *_flag("--max-num-seqs", deployment.max_num_seqs or fewer),
+        *_flag("--max-num-seqs", deployment.max_num_seqs),
         *_flag("--max-num-batched-tokens", deployment.max_num_batched_tokens),
         *_cache_flags(deployment, start.architecture),
         *_flag("--cpu-offload-gb", _per_gpu(found)),

@@ -252,6 +252,7 @@ def shares_of(
         architecture,
         padding=engine.vocabulary_padding,
         waste=engine.waste,
+        everywhere=engine.on_every_stage(architecture, workload.deployment.engine_version),
     )
 
 

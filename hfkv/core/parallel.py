@@ -68,8 +68,13 @@ def parallel_sizes(
 
 
 def check_sizes(architecture: Architecture, deployment: Deployment) -> None:
-    """Raise UsageError for parallel sizes that no number of GPUs can have."""
+    """Raise UsageError for parallel sizes that no number of GPUs can have.
+
+    Where GPUs are named, `parallel_sizes` goes by their number as well.
+    """
     _check_stages(architecture, deployment.pipeline_parallel_size)
+    if deployment.gpus:
+        return
     stated = deployment.tensor_parallel_size
     tp = 1 if stated is None else stated
     valid = _refused(architecture, tp) or ((1,) if tp < 1 else ())

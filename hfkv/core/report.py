@@ -82,8 +82,7 @@ def analyze(files: ModelFiles, workload: Workload | None = None) -> Report:
     )
     if weights is not None and work.deployment.gpus:
         weights = shared_out(weights, files, arch, engine=engine, precision=precision, work=work)
-    if not work.deployment.gpus:  # with them their number is checked as well
-        check_sizes(arch, work.deployment)
+    check_sizes(arch, work.deployment)
     arch, kv = _cache(arch, engine, precision, work)
     facts = Facts(
         files=files,

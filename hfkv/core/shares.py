@@ -29,15 +29,17 @@ class _Tensor:
     copies: int
     layers: tuple[int, ...]
     stage: str
+    everywhere: bool
     turn: int
 
 
-def _tensor(portion: Portion) -> _Tensor:
+def _tensor(portion: Portion, *, everywhere: bool) -> _Tensor:
     return _Tensor(
         parameter=portion.parameter,
         copies=portion.copies,
         layers=portion.layers,
         stage=portion.stage,
+        everywhere=everywhere,
         turn=portion.turn,
     )
 
@@ -47,8 +49,8 @@ class Shares:
 
     Rows of vocabulary tables are rounded up to a multiple of `padding`, mxfp4 experts are
     laid out for the kernel that the engine takes on a GPU, and `waste` is what its allocator
-    hands out beyond the sizes of tensors. Towers, and what belongs neither to a layer nor to an
-    end of the model, are built on every stage.
+    hands out beyond the sizes of tensors. Towers, what belongs neither to a layer nor to an
+    end of the model, and the roles in `everywhere` are built on every stage.
     Source of the stages: vLLM 0.19, models/llama.py (embeddings with the first layers, and
     with the last too where they are tied; head and last norm with the last).
     """
@@ -60,12 +62,14 @@ class Shares:
         *,
         padding: int = 1,
         waste: Callable[[Iterable[int]], int] | None = None,
+        everywhere: frozenset[str] = frozenset(),
     ) -> None:
         """Take the portions of one model; the architecture says its heads and layers."""
         self._portions = tuple(portions)
         self._architecture = architecture
         self._padding = padding
         self._waste = waste
+        self._everywhere = everywhere
         self._plans: dict[tuple[int, int, Mxfp4Kernel], Fraction] = {}
         self.bytes = sum(portion.bytes for portion in self._portions)
         self.mxfp4_bytes = sum(p.bytes for p in self._portions if p.matrix)
@@ -100,7 +104,7 @@ class Shares:
                 size *= _growth(portion.rows, self._padding)
             if portion.matrix:
                 size *= kernel.growth(portion.matrix, tp)
-            tensor = _tensor(portion)
+            tensor = _tensor(portion, everywhere=portion.role in self._everywhere)
             tensors[tensor] = tensors.get(tensor, Fraction(0)) + size
         return tensors
 
@@ -146,7 +150,8 @@ def _placed(tensor: _Tensor, ends: list[int]) -> list[tuple[int, int]]:
     last = len(ends) - 1
     if not tensor.layers:
         here = {"first": {0}, "last": {last}, "ends": {0, last}}.get(tensor.stage)
-        return [(0, int(here is None or i in here)) for i in range(last + 1)]
+        whole = tensor.everywhere or here is None
+        return [(0, int(whole or i in (here or ()))) for i in range(last + 1)]
     cuts = [bisect_left(tensor.layers, end) for end in ends[:-1]]
     return list(zip((0, *cuts), (*cuts, len(tensor.layers)), strict=True))
 

@@ -153,6 +153,11 @@ def unpadded(_gpu: GpuChoice, _version: str | None) -> Mxfp4Kernel:
     return UNPADDED
 
 
+def at_the_ends(_arch: Architecture, _version: str | None) -> frozenset[str]:
+    """Return no role: embeddings are on the first stage only, and the head on the last."""
+    return frozenset()
+
+
 def _settings(deployment: Deployment) -> Hashable:
     return (*ranks_of(deployment), deployment.max_num_batched_tokens)
 
@@ -180,9 +185,10 @@ class Engine:
     that is not the model's maximum, `vocabulary_padding` what the rows of embedding and head
     are rounded up to a multiple of, and `mxfp4_kernel(gpu, version)` how mxfp4 experts are
     laid out there; `waste(sizes of tensors)` is what its memory allocator hands out beyond
-    them, where it keeps tensors as `hfkv.core.fused` says. `positions_in(architecture, compute
-    format)` is the format of whole tables of rotary positions, where it builds those beside
-    the weights and counts them as loaded.
+    them, where it keeps tensors as `hfkv.core.fused` says, and `on_every_stage(architecture,
+    version)` the roles of weights that each stage of a pipeline has. `positions_in(
+    architecture, compute format)` is the format of whole tables of rotary positions, where it
+    builds those beside the weights and counts them as loaded.
     """
 
     name: str
@@ -206,4 +212,5 @@ class Engine:
     vocabulary_padding: int = 1
     mxfp4_kernel: Callable[[GpuChoice, str | None], Mxfp4Kernel] = unpadded
     waste: Callable[[Iterable[int]], int] | None = None
+    on_every_stage: Callable[[Architecture, str | None], frozenset[str]] = at_the_ends
     positions_in: Callable[[Architecture, DType], DType] | None = None

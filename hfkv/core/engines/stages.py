@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 __all__ = ["pipeline_stages"]
 
 
@@ -14,5 +16,5 @@ def pipeline_stages(layers: int, stages: int) -> list[range]:
     sizes = [layers // stages] * stages
     for i in range(layers % stages):
         sizes[-(i + 2) if stages > 1 else 0] += 1
-    starts = [sum(sizes[:i]) for i in range(stages)]
-    return [range(start, start + size) for start, size in zip(starts, sizes, strict=True)]
+    ends = accumulate(sizes)
+    return [range(end - size, end) for end, size in zip(ends, sizes, strict=True)]

@@ -41,6 +41,7 @@ from hfkv.core.engines.vllm_options import (
 from hfkv.core.engines.vllm_refusals import refuse_step
 from hfkv.core.engines.vllm_specs import FULL_KINDS, Demand, Spec
 from hfkv.core.engines.vllm_stores import CACHE_DTYPES, adapt, pack
+from hfkv.core.engines.vllm_tables import on_every_stage
 from hfkv.core.gpus import BLACKWELL, capability
 from hfkv.core.workload import Deployment, Workload
 
@@ -197,6 +198,7 @@ def _prefix(
 VLLM = Engine(
     name="vllm",
     waste=torch_waste,
+    on_every_stage=on_every_stage,
     adapt=adapt,
     pack=pack,
     cache_dtypes=CACHE_DTYPES,

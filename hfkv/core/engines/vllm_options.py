@@ -28,6 +28,8 @@ LATEST = (0, 32)
 # Source: vLLM 0.11.2 and 0.32, engine/arg_utils.py,
 # `_set_default_max_num_seqs_and_batched_tokens_args`; 0.10.0 has no such rule.
 _LIMITS_FOLLOW = (0, 11)
+# From this one on cards of 160 GiB have a class of their own; 0.27 has none yet.
+_LARGEST_CARDS = (0, 28)
 
 # Before vLLM 0.8 a prompt was computed whole, unless the context was longer than this.
 # Source: vLLM 0.6.3 and 0.7.3, engine/arg_utils.py, `enable_chunked_prefill`.
@@ -94,12 +96,12 @@ class VllmOptions:
         return self.pipeline_parallel_size + (1 if self.async_scheduling else 0)
 
 
-def batch_defaults(gpu: GpuChoice) -> tuple[int, int]:
+def batch_defaults(gpu: GpuChoice, version: tuple[int, int]) -> tuple[int, int]:
     """Return max_num_batched_tokens and max_num_seqs of the API server on one kind of GPU.
 
-    Source: vLLM 0.32, engine/arg_utils.py, `get_batch_defaults`.
+    Source: vLLM 0.10 to 0.32, engine/arg_utils.py, `get_batch_defaults`.
     """
-    if gpu.memory_bytes >= 160 * _GIB:
+    if gpu.memory_bytes >= 160 * _GIB and version >= _LARGEST_CARDS:
         return 16384, 1024
     if gpu.memory_bytes >= 70 * _GIB and "a100" not in (gpu.slug + gpu.name).casefold():
         return 8192, 1024
@@ -130,7 +132,7 @@ def options_for(deployment: Deployment) -> VllmOptions:
     tokens, seqs, major = 8192, 1024, HOPPER
     if deployment.gpus:
         gpu = deployment.gpus[0]
-        tokens, seqs = batch_defaults(gpu)
+        tokens, seqs = batch_defaults(gpu, version)
         major = capability(gpu)
         tp = tp or max(1, gpu.count // pp)
     if version < _WHOLE_PROMPTS_BEFORE:
