@@ -90,7 +90,7 @@ def kept_stores(
 ) -> list[tuple[Store, ...]]:
     """Return what an engine keeps of each layer, in a cache format."""
     return [
-        engine.pack(layer, engine.adapt(arch, i, layer), precision.cache)
+        engine.pack(layer, engine.kept(arch, i, layer), precision.cache)
         for i, layer in enumerate(arch.layers)
     ]
 

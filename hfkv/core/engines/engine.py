@@ -214,3 +214,10 @@ class Engine:
     waste: Callable[[Iterable[int]], int] | None = None
     on_every_stage: Callable[[Architecture, str | None], frozenset[str]] = at_the_ends
     positions_in: Callable[[Architecture, DType], DType] | None = None
+
+    def kept(self, arch: Architecture, index: int, layer: Layer) -> tuple[Store, ...]:
+        """Return what it keeps of a layer; a store without elements is no store.
+
+        A convolution of kernel 1 needs no past inputs, but an engine may keep a column for it.
+        """
+        return tuple(store for store in self.adapt(arch, index, layer) if store.elements)

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache, partial
+from functools import cache
 from importlib import import_module
 
-from hfkv.core.architecture import Architecture
 from hfkv.core.engines.engine import Engine
-from hfkv.core.record import replace
-from hfkv.core.stores import Layer, Store
 from hfkv.errors import UsageError
 
 __all__ = ["ENGINES", "engine_named"]
@@ -54,20 +50,7 @@ def engine_named(name: str) -> Engine:
     module, attribute = ENGINES[wanted]
     engine = getattr(import_module(f"hfkv.core.engines.{module}"), attribute)
     assert isinstance(engine, Engine)
-    return replace(engine, adapt=partial(_with_elements, engine.adapt))
-
-
-def _with_elements(
-    adapt: Callable[[Architecture, int, Layer], tuple[Store, ...]],
-    architecture: Architecture,
-    index: int,
-    layer: Layer,
-) -> tuple[Store, ...]:
-    """Return what an engine keeps of a layer; a store without elements is no store.
-
-    A convolution of kernel 1 needs no past inputs, but an engine may keep a column for it.
-    """
-    return tuple(store for store in adapt(architecture, index, layer) if store.elements)
+    return engine
 
 
 def _known(wanted: str) -> str:

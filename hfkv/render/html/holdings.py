@@ -68,7 +68,7 @@ def holdings(report: Report, kv: KVReport) -> dict[str, Any]:
 
 def _layers(report: Report) -> _Layers:
     arch, engine = report.architecture, engine_named(report.workload.engine)
-    stores = [engine.adapt(arch, i, layer) for i, layer in enumerate(arch.layers)]
+    stores = [engine.kept(arch, i, layer) for i, layer in enumerate(arch.layers)]
     known: dict[tuple[object, ...], int] = {}
     rows: list[tuple[int, int]] = []
     groups: dict[tuple[object, ...], dict[str, Any]] = {}
