@@ -82,16 +82,18 @@ class Shares:
         return self._plans[plan]
 
     def _fullest(self, tp: int, pp: int, kernel: Mxfp4Kernel) -> Fraction:
-        layers = self._architecture.num_hidden_layers or len(self._architecture.layers)
-        ends = [stage.stop for stage in pipeline_stages(layers, pp)]
-        tensors = self._on_rank(tp, kernel)
+        ends = [stage.stop for stage in pipeline_stages(layers_of(self._architecture), pp)]
+        placed = [
+            (tensor, size, _placed(tensor, ends))
+            for tensor, size in self._on_rank(tp, kernel).items()
+        ]
         sums = [Fraction(0)] * pp
-        for tensor, size in tensors.items():
-            for i, (begin, end) in enumerate(_placed(tensor, ends)):
+        for tensor, size, parts in placed:
+            for i, (begin, end) in enumerate(parts):
                 sums[i] += size * Fraction(end - begin, len(tensor.layers) or 1)
         if self._waste is not None:
             for i in range(pp):
-                sums[i] += self._waste(_made(tensors, ends, i))
+                sums[i] += self._waste(_made((one, size, parts[i]) for one, size, parts in placed))
         return max(sums)
 
     def _on_rank(self, tp: int, kernel: Mxfp4Kernel) -> dict[_Tensor, Fraction]:
@@ -109,14 +111,13 @@ class Shares:
         return tensors
 
 
-def _made(tensors: dict[_Tensor, Fraction], ends: list[int], stage: int) -> list[int]:
+def _made(tensors: Iterable[tuple[_Tensor, Fraction, tuple[int, int]]]) -> list[int]:
     """Return the sizes of the tensors of a stage in the order that they are made in.
 
     Towers are first, then embeddings, layer by layer what has its turn, and the head.
     """
     made: list[tuple[int, int, int, str, int]] = []
-    for tensor, size in tensors.items():
-        begin, end = _placed(tensor, ends)[stage]
+    for tensor, size, (begin, end) in tensors:
         if not tensor.parameter or begin == end:
             continue
         like = (tensor.turn, tensor.parameter, math.ceil(size / tensor.copies))
