@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hfkv.core.balance import UNLIMITED, Balance, Case, balance_of, largest_context
+from hfkv.core.budget import loaded_beside_weights
 from hfkv.core.engines.engine import StartUp
 from hfkv.core.engines.registry import engine_named
 from hfkv.core.kv import KVReport
@@ -74,10 +75,16 @@ def answers_of(case: Case, kv: KVReport, balance: Balance) -> Answers:
 
 
 def _start_up(case: Case, balance: Balance, pool: int) -> StartUp | None:
-    started = balance.rank.started
+    started, loaded = balance.rank.started, balance.weights
     if started is None or not balance.per_sequence:
         return None
-    return replace(started(case.tokens, pool), loaded_bytes=balance.loading)
+    if loaded is not None:
+        version = case.workload.deployment.engine_version
+        beside = loaded_beside_weights(
+            case.architecture, case.choice, engine=case.workload.engine, version=version
+        )
+        loaded += sum(part.bytes for part in beside if part.loaded)
+    return replace(started(case.tokens, pool), loaded_bytes=loaded)
 
 
 def _limit(case: Case) -> int:

@@ -14,7 +14,6 @@ from hfkv.core.budget import (
     default_share,
     engine_steps,
     estimate_overhead,
-    loaded_beside_weights,
     room,
     utilization,
 )
@@ -65,7 +64,7 @@ class Balance:
     bytes of the cache may be in host memory, but not those of the last sequence where the
     engine `pages`. With `beams` the rank answers for a request of so many sequences.
     `shift(tokens, sequences)` is what the working memory for those adds to the room,
-    `kernel` how mxfp4 experts are laid out, and `loading` what the engine will say it loaded.
+    and `kernel` how mxfp4 experts are laid out.
     """
 
     tp: int
@@ -88,7 +87,6 @@ class Balance:
     shift: Callable[[int, int], int]
     kernel: Mxfp4Kernel = UNPADDED
     beams: int = 1
-    loading: int | None = None
 
     @property
     def room(self) -> int:
@@ -218,19 +216,7 @@ def balance_of(case: Case, rank: Rank | None = None) -> Balance:
         shift=shift,
         kernel=kernel,
         beams=workload.beams,
-        loading=loaded and loaded + _beside(case),
     )
-
-
-def _beside(case: Case) -> int:
-    """Return what the engine counts as loaded beside the weights."""
-    found = loaded_beside_weights(
-        case.architecture,
-        case.choice,
-        engine=case.workload.engine,
-        version=case.workload.deployment.engine_version,
-    )
-    return sum(part.bytes for part in found if part.loaded)
 
 
 def _needed(case: Case, rank: Rank) -> int:

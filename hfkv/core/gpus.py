@@ -92,7 +92,12 @@ def table() -> tuple[Gpu, ...]:
 
 def row_of(slug: str) -> Gpu | None:
     """Return the row of a choice, None for a card that is known by its memory alone."""
-    return next((row for row in table() if row.slug == slug), None)
+    return _by_slug().get(slug)
+
+
+@functools.cache
+def _by_slug() -> dict[str, Gpu]:
+    return {row.slug: row for row in table()}
 
 
 def capability(gpu: GpuChoice) -> int:
